@@ -1,0 +1,56 @@
+"""Identifiers. Everything that is derived from content has an id derived from that content, so it is the same in every run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from typing import Any
+
+ID_LENGTH = 32
+"""Hex characters kept of a sha256 (128 bits)."""
+
+
+def digest(*parts: str | bytes) -> str:
+    """Sha256 over length-prefixed parts, as `ID_LENGTH` hex characters. Length prefixes keep ("ab", "c") apart from ("a", "bc")."""
+    state = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        state.update(len(data).to_bytes(8, "big"))
+        state.update(data)
+    return state.hexdigest()[:ID_LENGTH]
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no white space: equal values give equal strings."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def document_id(data: bytes, parser_version: str) -> str:
+    return digest(hashlib.sha256(data).digest(), parser_version)
+
+
+def spec_id(strategy_name: str, params: dict[str, Any]) -> str:
+    return digest("spec", strategy_name, canonical_json(params))[:16]
+
+
+def chunk_id(document: str, spec: str, start: int, end: int, text: str) -> str:
+    return digest("chunk", document, spec, f"{start}:{end}", text)
+
+
+def parent_id(document: str, start: int, end: int) -> str:
+    return digest("parent", document, f"{start}:{end}")
+
+
+def point_id(chunk: str) -> str:
+    """The UUID under which the index stores a chunk."""
+    return str(uuid.UUID(hex=chunk))
+
+
+def content_hash(text: str) -> str:
+    return digest("text", text)
+
+
+def new_id() -> str:
+    """A random id for records that are events (experiments, queries, requests), not content."""
+    return uuid.uuid4().hex

@@ -1,0 +1,214 @@
+"""The records of measuring: questions and their evidence, queries, experiments. Stored as JSON; the schema is the documentation."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from engine.models import Chunk, Record, Span, StrategySpec
+
+CellStatus = Literal[
+    "scored",
+    "refused",
+    "invalid_output",
+    "timeout",
+    "rate_limited",
+    "unavailable",
+    "not_applicable",
+    "skipped",
+    "failed",
+]
+"""How one measurement of one question ended. Only `scored` cells enter a mean; failed is not zero."""
+
+
+class Gold(Record):
+    """A passage that answers a question: document + span + hash of the text, so that it survives re-chunking."""
+
+    document_id: str
+    span: Span
+    text_hash: str
+    """`ids.content_hash` of the span's text when it was resolved."""
+
+
+class Evidence(Record):
+    """One quote of a question and where it was found."""
+
+    quote: str
+    document: str | None = None
+    """Name or id of the document the author meant, where given."""
+    gold: tuple[Gold, ...] = ()
+    """The places that count. Several with `every_copy` on the question; otherwise at most one."""
+    candidates: tuple[Gold, ...] = ()
+    """All places where the quote stands, when it stands in several."""
+    method: Literal["offsets", "exact", "normalised", "aligned", "not_found"] = "not_found"
+    score: float = 0.0
+    """Share of the quote's characters that match: 1.0 for exact; the alignment score otherwise, 0 to 1."""
+    nearest: str | None = None
+    """The most similar text when nothing was good enough. A hint for a person, never used as gold."""
+
+
+class Question(Record):
+    question_id: str
+    question: str
+    answer: str | None = None
+    """The expected answer."""
+    evidence: tuple[Evidence, ...] = ()
+    answerable: bool = True
+    """False: the documents do not answer it, and saying so is right."""
+    every_copy: bool = False
+    """Whether every copy of a repeated quote counts as evidence."""
+    tags: tuple[str, ...] = ()
+    origin: Literal["given", "drafted"] = "given"
+    reviewed: bool = True
+    """False until a person accepts a drafted question."""
+
+    @property
+    def gold(self) -> tuple[Gold, ...]:
+        return tuple(g for e in self.evidence for g in e.gold)
+
+
+class QuestionSet(Record):
+    question_set_id: str
+    name: str
+    questions: tuple[Question, ...]
+    created_at: datetime
+
+
+class RetrievedChunk(Record):
+    """One search hit, with the text that was delivered for it."""
+
+    chunk: Chunk
+    score: float
+    rank: int
+    """1 is best."""
+    delivered_span: Span | None = None
+    """What the model was given for this hit: the parent, or a window of it; None when a better hit already delivered it."""
+    delivered_text: str = ""
+    note: str | None = None
+    """In words, where the delivered text was shortened."""
+
+
+class Citation(Record):
+    """A quote in an answer and where it stands in the canonical text."""
+
+    quote: str
+    chunk_id: str | None
+    document_id: str | None
+    span: Span | None
+    """None: the quote is not in the delivered text, and the page marks it so."""
+
+
+class UsageRecord(Record):
+    """Tokens and dollars of something. `cost_usd` None means the price is unknown."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    calls: int = 0
+    counted: bool = False
+    cost_usd: float | None = 0.0
+
+
+class Query(Record):
+    """One question against one strategy spec."""
+
+    query_id: str
+    question: str
+    spec: StrategySpec
+    document_ids: tuple[str, ...]
+    status: Literal["ok", "failed"] = "ok"
+    error: str | None = None
+    """Why it failed, in words."""
+    answer: str = ""
+    answer_kind: Literal["extractive", "generated", "none"] = "none"
+    """`extractive`: sentences of the retrieved text, no model involved."""
+    answered: bool = False
+    """False: "the documents do not answer this"."""
+    citations: tuple[Citation, ...] = ()
+    retrieved: tuple[RetrievedChunk, ...] = ()
+    top_k: int
+    model: str | None = None
+    embedding_model: str
+    prompt_version: str | None = None
+    seconds: dict[str, float] = Field(default_factory=dict)
+    """Latency breakdown of this query: retrieve, generate, total."""
+    usage: UsageRecord = UsageRecord()
+    request_id: str
+    created_at: datetime
+
+
+class MetricValue(Record):
+    """One metric of one strategy over the questions of an experiment."""
+
+    metric: str
+    """Registry name, such as `recall@1000tok`."""
+    value: float | None
+    """Mean over scored questions; None when none was scored."""
+    n: int
+    """Questions scored."""
+    unscored: dict[str, int] = Field(default_factory=dict)
+    """Questions that could not be scored, by cause."""
+
+
+class QuestionResult(Record):
+    """One question under one spec: what was retrieved and how it scored."""
+
+    question_id: str
+    spec_id: str
+    status: CellStatus
+    error: str | None = None
+    query: Query | None = None
+    metrics: dict[str, float] = Field(default_factory=dict)
+
+
+class SpecResult(Record):
+    """One strategy spec in an experiment."""
+
+    spec: StrategySpec
+    status: Literal["ok", "failed"] = "ok"
+    error: str | None = None
+    chunk_count: int = 0
+    metrics: tuple[MetricValue, ...] = ()
+    seconds: dict[str, float] = Field(default_factory=dict)
+    """Latency breakdown summed over documents: parse, chunk, enrich, embed, upsert; per question p50: retrieve, generate."""
+    usage: UsageRecord = UsageRecord()
+    index_bytes: int | None = None
+
+
+class DocumentRef(Record):
+    """A document as an experiment remembers it: readable after the document is deleted."""
+
+    document_id: str
+    name: str
+    sha256: str
+    parser_version: str
+    token_count: int
+
+
+class Experiment(Record):
+    """Everything needed to trust and to repeat a benchmark."""
+
+    experiment_id: str
+    name: str
+    status: Literal["running", "finished", "cancelled", "failed"] = "running"
+    created_at: datetime
+    finished_at: datetime | None = None
+    documents: tuple[DocumentRef, ...]
+    question_set_id: str | None
+    question_set_name: str
+    questions: tuple[Question, ...]
+    specs: tuple[StrategySpec, ...]
+    top_k: int
+    embedding_model: str
+    llm_model: str | None
+    judge_model: str | None
+    settings: dict[str, Any]
+    """Snapshot without secrets."""
+    versions: dict[str, str]
+    """Chunkscope, Python and library versions."""
+    seed: int
+    request_id: str
+    results: tuple[SpecResult, ...] = ()
+    cells: tuple[QuestionResult, ...] = ()

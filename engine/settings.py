@@ -1,0 +1,168 @@
+"""Every setting of Chunkscope, read from the environment and from `.env`.
+
+`SETTINGS_TABLE` is the documentation: README and docs show it, and a test compares them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from engine.errors import BadSetting
+
+BUNDLED = "wordllama"
+"""EMBEDDING_MODEL value of the embeddings that ship with Chunkscope."""
+
+
+class Settings(BaseSettings):
+    """One field per variable; the variable is the field's name in capitals."""
+
+    model_config = SettingsConfigDict(env_file=".env", env_file_encoding="utf-8", extra="ignore", frozen=True)
+
+    openai_api_key: SecretStr | None = Field(
+        None, description="Key for OpenAI or a compatible server. Without it everything runs on bundled parts."
+    )
+    openai_base_url: str | None = Field(
+        None, description="Address of an OpenAI-compatible server, such as http://localhost:11434/v1."
+    )
+    embedding_api_key: SecretStr | None = Field(
+        None, description="Key for embeddings when it differs from OPENAI_API_KEY."
+    )
+    embedding_base_url: str | None = Field(
+        None, description="Server for embeddings when it differs from OPENAI_BASE_URL."
+    )
+    judge_api_key: SecretStr | None = Field(None, description="Key for the judge when it differs from OPENAI_API_KEY.")
+    judge_base_url: str | None = Field(None, description="Server for the judge when it differs from OPENAI_BASE_URL.")
+    embedding_model: str | None = Field(
+        None,
+        description="`wordllama` (bundled), an OpenAI model name, or `local:NAME` for sentence-transformers. Default: text-embedding-3-small with a key, else wordllama.",
+    )
+    embedding_dimension: int | None = Field(
+        None,
+        ge=1,
+        le=8192,
+        description="Vector size asked of models that can shorten their vectors. Default: the model's own.",
+    )
+    llm_model: str | None = Field(
+        None,
+        description="Chat model for answers and contexts. Default: gpt-4o-mini with a key, else none (extractive answers).",
+    )
+    judge_model: str | None = Field(None, description="Chat model that scores answers. Default: LLM_MODEL.")
+    top_k: int = Field(5, ge=1, le=100, description="Chunks retrieved for a question.")
+    temperature: float = Field(0.0, ge=0.0, le=2.0, description="Sampling temperature of the chat models.")
+    max_tokens: int = Field(1024, ge=1, le=128_000, description="Longest answer, in tokens.")
+    context_tokens: int = Field(
+        8000, ge=256, le=1_000_000, description="Most tokens of retrieved text given to the chat model."
+    )
+    chunk_size: int = Field(512, ge=1, le=100_000, description="Default chunk size, in tokens.")
+    chunk_overlap: int = Field(50, ge=0, le=25_000, description="Default overlap of neighbouring chunks, in tokens.")
+    semantic_threshold: float = Field(
+        0.3, ge=-1.0, le=1.0, description="Cosine below which the semantic strategy cuts between two sentences."
+    )
+    semantic_min_chunk_size: int = Field(3, ge=1, le=1000, description="Fewest sentences in a semantic chunk.")
+    request_timeout: float = Field(60.0, gt=0, le=3600, description="Seconds before a model call counts as timed out.")
+    max_retries: int = Field(5, ge=0, le=20, description="Tries after a model call that failed for a passing reason.")
+    concurrency: int = Field(16, ge=1, le=256, description="Model calls in flight at once.")
+    requests_per_minute: int | None = Field(None, ge=1, description="Most model requests a minute. Default: no limit.")
+    tokens_per_minute: int | None = Field(None, ge=1, description="Most model tokens a minute. Default: no limit.")
+    long_input: str = Field(
+        "fail",
+        pattern="^(fail|split)$",
+        description="Text longer than the embedding model reads: `fail`, or `split` and average the parts.",
+    )
+    prices_file: Path | None = Field(
+        None, description="JSON file with prices that replace or extend the built-in table."
+    )
+    data_dir: Path = Field(
+        Path("data"), description="Folder for originals, the embedded index and the SQLite database."
+    )
+    database_url: str | None = Field(
+        None,
+        description="PostgreSQL address, such as postgresql+psycopg://user:password@host/name. Default: SQLite in DATA_DIR.",
+    )
+    qdrant_url: str | None = Field(
+        None, description="Qdrant server, such as http://localhost:6333. Default: the embedded index in DATA_DIR."
+    )
+    qdrant_api_key: SecretStr | None = Field(None, description="Key of the Qdrant server.")
+    max_upload_mb: int = Field(25, ge=1, le=2048, description="Largest upload, in MB.")
+    max_archive_members: int = Field(
+        2000, ge=1, description="Most files inside one upload that is a zip archive (DOCX is one)."
+    )
+    max_unpacked_mb: int = Field(200, ge=1, description="Most unpacked data in one upload, in MB.")
+    max_part_mb: int = Field(64, ge=1, description="Largest unpacked part of an upload, in MB.")
+    max_compression_ratio: int = Field(100, ge=1, description="Highest compression ratio of a part above 1 MB.")
+    max_paragraphs: int = Field(200_000, ge=1, description="Most paragraphs in one document.")
+    parse_timeout: float = Field(30.0, gt=0, description="Seconds one document may take to parse.")
+    parse_memory_mb: int = Field(1024, ge=128, description="Memory one document may take to parse, in MB.")
+    host: str = Field("127.0.0.1", description="Address the app listens on.")
+    port: int = Field(8501, ge=1, le=65535, description="Port the app listens on.")
+    log_level: str = Field(
+        "INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe messages that are logged."
+    )
+
+    @cached_property
+    def has_key(self) -> bool:
+        """Whether a chat model can be reached: a key, or a server that may need none."""
+        return self.openai_api_key is not None or self.openai_base_url is not None
+
+    @cached_property
+    def resolved_embedding_model(self) -> str:
+        if self.embedding_model:
+            return self.embedding_model
+        return (
+            "text-embedding-3-small" if self.has_key or self.embedding_api_key or self.embedding_base_url else BUNDLED
+        )
+
+    @cached_property
+    def resolved_llm_model(self) -> str | None:
+        return (self.llm_model or "gpt-4o-mini") if self.has_key else None
+
+    @cached_property
+    def resolved_judge_model(self) -> str | None:
+        if not (self.has_key or self.judge_api_key or self.judge_base_url):
+            return None
+        return self.judge_model or self.resolved_llm_model or "gpt-4o-mini"
+
+    @cached_property
+    def resolved_database_url(self) -> str:
+        if self.database_url:
+            return self.database_url
+        return f"sqlite:///{(self.data_dir / 'chunkscope.db').absolute()}"
+
+    def snapshot(self) -> dict[str, Any]:
+        """Every setting without secrets, for the record of an experiment. Keys become true or false."""
+        values: dict[str, Any] = {}
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, SecretStr) or name.endswith("_key"):
+                values[name] = value is not None
+            elif name == "database_url":
+                values[name] = None if value is None else value.split("://", 1)[0]
+            else:
+                values[name] = str(value) if isinstance(value, Path) else value
+        return values
+
+
+SETTINGS_TABLE: tuple[tuple[str, str, str], ...] = tuple(
+    (name.upper(), "" if field.default is None else str(field.default), field.description or "")
+    for name, field in Settings.model_fields.items()
+)
+"""(variable, default, what it does) of every setting."""
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Settings from the environment and `.env`; `overrides` win. Raises BadSetting that names variable, value and what is allowed."""
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else "?"
+        secret = name.endswith("_key")
+        value = "(hidden)" if secret else repr(first.get("input"))
+        raise BadSetting(
+            f"{name.upper()} is {value}. {first['msg']}. Change it in the environment or in .env, then start again."
+        ) from None

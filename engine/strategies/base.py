@@ -1,0 +1,282 @@
+"""The contract of every chunking strategy: a rule from a source to pieces, completed here into chunks.
+
+A strategy declares its parameters as data, its guidance as words, and implements `_cut`. `chunk` checks the input,
+runs the rule, turns pieces into chunks and counts what no chunk holds.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from engine import ids
+from engine.errors import BadParameter, NeedsModel
+from engine.models import Chunk, ChunkSet, Node, NodeKind, Position, SimilarityCurve, Span, StrategySpec
+from engine.providers.base import Models
+from engine.strategies.source import Source
+
+MAX_OVERLAP_SHARE = 0.25
+"""Overlap above this share of the size repeats text without finding more (DESIGN.md section 5), so it is refused."""
+
+
+class Need(StrEnum):
+    """A model a strategy cannot work without."""
+
+    EMBEDDER = "embedder"
+    CHAT = "chat model"
+    TOKEN_EMBEDDER = "token embedder"
+
+
+class Params(BaseModel):
+    """Declared parameters: type, default, range and help of each field. Form, command line, API, docs and validation come from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def short(self) -> str:
+        """What tells two specs of one strategy apart, for labels: `512/50`."""
+        return "/".join(str(value) for value in self.model_dump().values())
+
+
+class SizedParams(Params):
+    """Checks `overlap` against `size` for every strategy that has both."""
+
+    @model_validator(mode="after")
+    def _overlap_fits(self) -> SizedParams:
+        values = self.model_dump()
+        size, overlap = values.get("size"), values.get("overlap")
+        if size is None or overlap is None:
+            return self
+        if overlap >= size:
+            raise ValueError(f"overlap {overlap} must be smaller than size {size}")
+        if overlap > MAX_OVERLAP_SHARE * size:
+            raise ValueError(
+                f"overlap {overlap} is more than 25 % of size {size}: most of the text would be stored and paid for several times. Use {int(MAX_OVERLAP_SHARE * size)} or less"
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a rule says about one chunk. Offsets are code points; without `text` the chunk is the verbatim slice."""
+
+    start: int
+    end: int
+    separator: str | None = None
+    parent: Span | None = None
+    context: str | None = None
+    embedding_text: str | None = None
+    text: str | None = None
+    """Set only when the chunk is not verbatim: `start` and `end` are then its source span."""
+    flags: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    token_count: int | None = None
+    """Tokens of the piece on its own, where the rule has counted them exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """All pieces of a document in order of their start."""
+
+    pieces: Sequence[Piece]
+    curve: SimilarityCurve | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Time inside the cut that was not chunking: enrich, embed."""
+
+
+P = TypeVar("P", bound=Params)
+
+
+class Strategy(ABC, Generic[P]):
+    """One chunking strategy. Instances hold no state: one is enough for all threads."""
+
+    name: ClassVar[str]
+    """Canonical name, used in collections, API and metadata."""
+    title: ClassVar[str]
+    rule: ClassVar[str]
+    """The rule in one sentence."""
+    best_for: ClassVar[str]
+    avoid_when: ClassVar[str]
+    cost: ClassVar[str]
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    params_type: ClassVar[type[Params]]
+
+    def parse(self, values: Mapping[str, Any]) -> P:
+        """Validated parameters. Raises BadParameter that names the parameter, its value and what is allowed."""
+        try:
+            return self.params_type(**values)  # type: ignore[return-value]
+        except ValidationError as error:
+            problems = "; ".join(_in_words(problem) for problem in error.errors())
+            raise BadParameter(f"{self.name}: {problems}.") from None
+
+    def spec(self, values: Mapping[str, Any] | None = None) -> StrategySpec:
+        params = self.parse(values or {})
+        label = f"{self.name} {params.short}".strip()
+        return StrategySpec(strategy_name=self.name, params=params.model_dump(mode="json"), label=label)
+
+    def check_models(self, models: Models) -> None:
+        """Raises NeedsModel in words when the strategy lacks a model it cannot work without."""
+        have = {Need.EMBEDDER: models.embedder, Need.CHAT: models.chat, Need.TOKEN_EMBEDDER: models.token_embedder}
+        for need in sorted(self.needs):
+            if have[need] is None:
+                raise NeedsModel(f"{self.name} needs a {need.value} and none is configured. {_REMEDY[need]}")
+
+    def chunk(self, source: Source, params: P, models: Models) -> ChunkSet:
+        """All chunks of the source. An empty text gives none; a blank one gives one chunk flagged `blank`.
+
+        Raises BadParameter, NeedsModel, ModelCallFailed.
+        """
+        spec = self.spec(params.model_dump())
+        self.check_models(models)
+        began = time.perf_counter()
+        text = source.text
+        if not text:
+            cut = Cut(())
+        elif text.isspace():
+            cut = Cut((Piece(0, len(text), flags=("blank",)),))
+        else:
+            cut = self._cut(source, params, models)
+        chunks = _complete(cut.pieces, source, spec)
+        elapsed = time.perf_counter() - began
+        other = sum(cut.seconds.values())
+        return ChunkSet(
+            document_id=source.document.document_id,
+            spec=spec,
+            chunks=chunks,
+            uncovered=uncovered(text, (piece_span(p) for p in cut.pieces)),
+            curve=cut.curve,
+            seconds={"chunk": max(0.0, elapsed - other), **cut.seconds},
+        )
+
+    @abstractmethod
+    def _cut(self, source: Source, params: P, models: Models) -> Cut:
+        """The rule. `source.text` is neither empty nor blank."""
+
+
+_REMEDY = {
+    Need.EMBEDDER: "Set EMBEDDING_MODEL.",
+    Need.CHAT: "Set OPENAI_API_KEY, or OPENAI_BASE_URL and LLM_MODEL for a compatible server.",
+    Need.TOKEN_EMBEDDER: "Install requirements-local.txt and set EMBEDDING_MODEL to local:NAME.",
+}
+
+
+def _in_words(problem: Any) -> str:
+    name = ".".join(str(part) for part in problem["loc"])
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{name} = {problem['input']!r}: {message}" if name else message
+
+
+def piece_span(piece: Piece) -> Span:
+    return Span(piece.start, piece.end)
+
+
+_NON_BLANK = re.compile(r"\S")
+
+
+def uncovered(text: str, spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Runs of the text with non-blank characters that no span holds, trimmed of white space."""
+    gaps: list[Span] = []
+    reached = 0
+    for span in sorted(spans):
+        if span.start > reached:
+            _note_gap(text, reached, span.start, gaps)
+        reached = max(reached, span.end)
+    _note_gap(text, reached, len(text), gaps)
+    return tuple(gaps)
+
+
+def _note_gap(text: str, start: int, end: int, gaps: list[Span]) -> None:
+    first = _NON_BLANK.search(text, start, end)
+    if first is not None:
+        gaps.append(Span(first.start(), start + len(text[start:end].rstrip())))
+
+
+class _Headings:
+    """Heading path, section and article at any offset, from the document tree."""
+
+    def __init__(self, tree: Node) -> None:
+        self._starts: list[int] = []
+        self._entries: list[tuple[tuple[str, ...], str | None, str | None]] = []
+        self._add(tree, (), None, None)
+
+    def _add(self, node: Node, path: tuple[str, ...], section: str | None, article: str | None) -> None:
+        if node.kind in (NodeKind.SECTION, NodeKind.ARTICLE) and node.name:
+            path = (*path, node.name)
+        if node.kind is NodeKind.SECTION:
+            section = node.name or section
+        elif node.kind is NodeKind.ARTICLE:
+            article = node.name or article
+        self._note(node.span.start, (path, section, article))
+        for child in node.children:
+            if child.kind in (NodeKind.SECTION, NodeKind.ARTICLE):
+                self._add(child, path, section, article)
+                self._note(child.span.end, (path, section, article))
+
+    def _note(self, start: int, entry: tuple[tuple[str, ...], str | None, str | None]) -> None:
+        if self._starts and self._starts[-1] == start:
+            self._entries[-1] = entry
+        else:
+            self._starts.append(start)
+            self._entries.append(entry)
+
+    def at(self, offset: int) -> tuple[tuple[str, ...], str | None, str | None]:
+        place = bisect_right(self._starts, offset) - 1
+        return self._entries[place] if place >= 0 else ((), None, None)
+
+
+def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tuple[Chunk, ...]:
+    document, text = source.document, source.text
+    headings = _Headings(document.tree)
+    total = len(pieces)
+    chunks = []
+    for index, piece in enumerate(pieces):
+        verbatim = piece.text is None
+        body = text[piece.start : piece.end] if piece.text is None else piece.text
+        path, section, article = headings.at(piece.start)
+        position: Position = "start" if index == 0 else "end" if index == total - 1 else "middle"
+        parent = piece.parent
+        chunks.append(
+            Chunk.model_construct(
+                chunk_id=ids.chunk_id(document.document_id, spec.spec_id, piece.start, piece.end, body),
+                document_id=document.document_id,
+                document_name=document.name,
+                strategy_name=spec.strategy_name,
+                spec_id=spec.spec_id,
+                chunk_index=index,
+                total_chunks=total,
+                text=body,
+                span=Span(piece.start, piece.end) if verbatim else None,
+                source_span=None if verbatim else Span(piece.start, piece.end),
+                token_count=piece.token_count
+                if piece.token_count is not None
+                else source.tokens.count(piece.start, piece.end)
+                if verbatim
+                else source.count(body),
+                character_count=len(body),
+                word_count=len(body.split()),
+                content_hash=ids.content_hash(body),
+                heading_path=path,
+                section=section,
+                article=article,
+                separator=piece.separator,
+                context=piece.context,
+                embedding_text=piece.embedding_text,
+                parent_id=None if parent is None else ids.parent_id(document.document_id, parent.start, parent.end),
+                parent_span=parent,
+                position=position,
+                summary=None,
+                keywords=(),
+                language=None,
+                flags=piece.flags,
+                attributes=dict(piece.attributes),
+            )
+        )
+    return tuple(chunks)

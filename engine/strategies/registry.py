@@ -1,0 +1,31 @@
+"""All strategies, in the order every page shows them. Adding one is a file beside this and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.errors import BadParameter
+from engine.models import StrategySpec
+from engine.strategies.base import Strategy
+
+STRATEGIES: tuple[Strategy[Any], ...] = ()
+
+_BY_NAME = {strategy.name: strategy for strategy in STRATEGIES}
+
+
+def names() -> tuple[str, ...]:
+    return tuple(_BY_NAME)
+
+
+def strategy(name: str) -> Strategy[Any]:
+    """The strategy of that name. Raises BadParameter that lists the names there are."""
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        raise BadParameter(f"There is no strategy {name!r}. Choose one of: {', '.join(_BY_NAME)}.") from None
+
+
+def spec(name: str, params: Mapping[str, Any] | None = None) -> StrategySpec:
+    """A spec with validated parameters. Raises BadParameter."""
+    return strategy(name).spec(params)

@@ -1,0 +1,43 @@
+"""A document as the strategies read it, with what several of them need computed once: tokens, sentences, sentence vectors."""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+
+from engine import tokens
+from engine.models import Document, Span
+from engine.providers.base import Embedder, Vectors
+from engine.strategies.sentences import sentence_spans
+from engine.tokens import TokenMap
+
+
+class Source:
+    """One document, shared by all strategies that cut it. Safe to use from several threads."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.text = document.text
+        self._lock = threading.Lock()
+        self._vectors: dict[str, Vectors] = {}
+
+    @cached_property
+    def tokens(self) -> TokenMap:
+        return TokenMap(self.text)
+
+    @cached_property
+    def sentences(self) -> tuple[Span, ...]:
+        """Sentences that tile the text: the first starts at 0, each ends where the next starts, the last ends at the text's end."""
+        return sentence_spans(self.text)
+
+    def sentence_vectors(self, embedder: Embedder) -> Vectors:
+        """Vectors of the stripped sentences, embedded once per document and model: shape `(n_sentences, dimension)`, rows of unit length."""
+        with self._lock:
+            if embedder.model not in self._vectors:
+                self._vectors[embedder.model] = embedder.embed(
+                    [span.slice(self.text).strip() for span in self.sentences]
+                ).vectors
+            return self._vectors[embedder.model]
+
+    def count(self, text: str) -> int:
+        return tokens.count(text)
