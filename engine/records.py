@@ -187,20 +187,43 @@ class DocumentRef(Record):
     token_count: int
 
 
+class Plan(Record):
+    """What a benchmark is to do: documents x strategy specs x questions."""
+
+    name: str
+    document_ids: tuple[str, ...]
+    specs: tuple[StrategySpec, ...]
+    question_set_id: str
+    top_k: int = 5
+    retriever: Literal["vector", "lexical", "hybrid"] = "vector"
+    """`lexical` is BM25; `hybrid` fuses both rankings by reciprocal rank."""
+    answers: bool = True
+    """Whether each question is answered, or only searched."""
+    judge: bool = False
+    """Whether a judge model scores the answers."""
+    repeats: int = 1
+    """How often each question is answered and judged, to see the spread of a model."""
+    seed: int = 0
+    budget_usd: float | None = None
+    """The run stops before it would cost more; what is finished is kept."""
+    baseline: str | None = None
+    """Spec id the others are compared with; the first spec when None."""
+
+
 class Experiment(Record):
     """Everything needed to trust and to repeat a benchmark."""
 
     experiment_id: str
-    name: str
+    plan: Plan
     status: Literal["running", "finished", "cancelled", "failed"] = "running"
+    error: str | None = None
+    """Why it stopped early, in words."""
     created_at: datetime
     finished_at: datetime | None = None
     documents: tuple[DocumentRef, ...]
-    question_set_id: str | None
     question_set_name: str
     questions: tuple[Question, ...]
-    specs: tuple[StrategySpec, ...]
-    top_k: int
+    """The questions as they were, with their resolved evidence."""
     embedding_model: str
     llm_model: str | None
     judge_model: str | None
@@ -208,7 +231,16 @@ class Experiment(Record):
     """Snapshot without secrets."""
     versions: dict[str, str]
     """Chunkscope, Python and library versions."""
-    seed: int
     request_id: str
+    estimated_cost_usd: float | None = None
+    """From the dry run; None when a price is unknown."""
     results: tuple[SpecResult, ...] = ()
     cells: tuple[QuestionResult, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    @property
+    def specs(self) -> tuple[StrategySpec, ...]:
+        return self.plan.specs
