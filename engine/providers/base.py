@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -47,6 +47,15 @@ NO_USAGE = Usage()
 class Embedded(NamedTuple):
     """Vectors and what they cost. `vectors`: shape `(n_texts, dimension)`, float32, rows of unit length."""
 
+    vectors: Vectors
+    usage: Usage
+
+
+class EmbeddedBatch(NamedTuple):
+    """One finished part of a longer embedding, from embedders that offer `embed_batches(texts, kind)`."""
+
+    positions: tuple[int, ...]
+    """Places in the texts that were asked for; row i of `vectors` belongs to `positions[i]`."""
     vectors: Vectors
     usage: Usage
 
@@ -159,12 +168,18 @@ class ChatModel(Protocol):
     def complete(self, request: ChatRequest) -> ChatReply: ...
 
     def complete_many(
-        self, requests: Sequence[ChatRequest], cancelled: Callable[[], bool] = lambda: False
+        self,
+        requests: Sequence[ChatRequest],
+        cancelled: Callable[[], bool] = lambda: False,
+        on_reply: Callable[[int, ChatReply], None] | None = None,
     ) -> list[ChatReply]:
-        """Replies in the order of the requests, run concurrently. Calls not yet begun when `cancelled()` turns true end as `cancelled`."""
+        """Replies in the order of the requests, run concurrently. Calls not yet begun when `cancelled()` turns true end as `cancelled`.
 
-    def stream(self, request: ChatRequest) -> Iterator[str]:
-        """Pieces of a prose answer as they arrive. Raises ModelCallFailed when it breaks off."""
+        `on_reply(place, reply)` is called in the calling thread as each call ends, in the order in which they end.
+        """
+
+    def stream(self, request: ChatRequest) -> Generator[str, None, ChatReply]:
+        """Pieces of a prose answer as they arrive; the generator returns the whole reply with its usage. Raises ModelCallFailed when it breaks off."""
 
     def probe(self) -> Probe: ...
 
