@@ -8,8 +8,9 @@ from typing import Any
 from engine.errors import BadParameter
 from engine.models import StrategySpec
 from engine.strategies.base import Strategy
+from engine.strategies.semantic import Semantic
 
-STRATEGIES: tuple[Strategy[Any], ...] = ()
+STRATEGIES: tuple[Strategy[Any], ...] = (Semantic(),)
 
 _BY_NAME = {strategy.name: strategy for strategy in STRATEGIES}
 
