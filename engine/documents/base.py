@@ -26,6 +26,10 @@ class Block:
     rows: tuple[tuple[str, ...], ...] = ()
     """Cells of a TABLE, merged cells already repeated; the first `header_rows` rows are the header."""
     header_rows: int = 0
+    separator: str = " "
+    """What stands between label and text in the canonical text: ". " of "Article 5. Scope", empty where nothing is printed."""
+    title: str | None = None
+    """Title of a PARAGRAPH whose opening words name it; the words stay in `text`."""
 
 
 @dataclass(frozen=True, slots=True)
