@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -96,12 +96,23 @@ class ScriptedChat:
         return self.answer(request)
 
     def complete_many(
-        self, requests: Sequence[ChatRequest], cancelled: Callable[[], bool] = lambda: False
+        self,
+        requests: Sequence[ChatRequest],
+        cancelled: Callable[[], bool] = lambda: False,
+        on_reply: Callable[[int, ChatReply], None] | None = None,
     ) -> list[ChatReply]:
-        return [self.complete(request) for request in requests]
+        replies = []
+        for place, request in enumerate(requests):
+            reply = ChatReply("cancelled") if cancelled() else self.complete(request)
+            if on_reply is not None:
+                on_reply(place, reply)
+            replies.append(reply)
+        return replies
 
-    def stream(self, request: ChatRequest) -> Iterator[str]:
-        yield self.complete(request).text
+    def stream(self, request: ChatRequest) -> Generator[str, None, ChatReply]:
+        reply = self.complete(request)
+        yield reply.text
+        return reply
 
     def probe(self) -> Probe:
         return Probe(True, "ok")
