@@ -8,9 +8,13 @@ from typing import Any
 from engine.errors import BadParameter
 from engine.models import StrategySpec
 from engine.strategies.base import Strategy
+from engine.strategies.cluster_semantic import ClusterSemantic
 from engine.strategies.semantic import Semantic
 
-STRATEGIES: tuple[Strategy[Any], ...] = (Semantic(),)
+STRATEGIES: tuple[Strategy[Any], ...] = (
+    Semantic(),
+    ClusterSemantic(),
+)
 
 _BY_NAME = {strategy.name: strategy for strategy in STRATEGIES}
 

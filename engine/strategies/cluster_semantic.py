@@ -1,0 +1,164 @@
+"""Cluster semantic: of all ways to cut a text under a size cap, the one whose chunks hold the most similarity.
+
+The objective is the one of B. Smith and A. Troynikov, "Evaluating Chunking Strategies for Retrieval", Chroma technical report 2024
+(ClusterSemanticChunker): the sum over chunks of the pairwise cosines inside them, each less the mean cosine of the document.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from engine.models import Span
+from engine.providers.base import Models, Vectors
+from engine.strategies.base import Cut, Need, Params, Piece, Strategy
+from engine.strategies.semantic import within_limit
+from engine.strategies.source import Source
+from engine.tokens import TokenMap
+
+_EDGE_TOKENS = 8
+"""A slice has at most a few tokens more than its share of the whole text; nearer to the cap than this it is counted on its own."""
+
+
+class ClusterSemanticParams(Params):
+    max_tokens: int = Field(400, ge=16, le=4096, description="Most tokens in a chunk. Never exceeded.")
+    piece_tokens: int = Field(
+        50, ge=8, le=512, description="Sentences are joined up to this size before they are compared."
+    )
+
+    @model_validator(mode="after")
+    def _pieces_fit(self) -> ClusterSemanticParams:
+        if self.piece_tokens > self.max_tokens:
+            raise ValueError(f"piece_tokens {self.piece_tokens} must not be larger than max_tokens {self.max_tokens}")
+        return self
+
+    @property
+    def short(self) -> str:
+        return f"{self.max_tokens}/{self.piece_tokens}"
+
+
+class ClusterSemantic(Strategy[ClusterSemanticParams]):
+    name = "cluster_semantic"
+    title = "Cluster semantic"
+    rule = (
+        "Of all ways to cut the text under the size cap, take the one whose chunks are most similar inside: "
+        "a global optimum by dynamic programming over small pieces."
+    )
+    best_for = "Prose whose topics return or fade into each other, where single drops of similarity mislead."
+    avoid_when = "The structure of the document already says what belongs together."
+    cost = "One embedding per sentence, shared with the other semantic strategies; time and memory linear in the text."
+    needs = frozenset({Need.EMBEDDER})
+    params_type = ClusterSemanticParams
+
+    def _cut(self, source: Source, params: ClusterSemanticParams, models: Models) -> Cut:
+        assert models.embedder is not None
+        began = time.perf_counter()
+        vectors = source.sentence_vectors(models.embedder)
+        embed_seconds = time.perf_counter() - began
+        units = _join(source, vectors, params.piece_tokens)
+        stops = best_stops(units, params.max_tokens, source.tokens)
+        pieces: list[Piece] = []
+        first = 0
+        for stop in stops:
+            pieces.extend(within_limit(source.tokens, units.spans[first:stop], params.max_tokens))
+            first = stop
+        return Cut(pieces, seconds={"embed": embed_seconds})
+
+
+class Units(NamedTuple):
+    """What is compared: neighbouring sentences joined to small pieces."""
+
+    spans: list[Span]
+    shares: NDArray[np.int64]
+    """Tokens of the whole text up to the end of each piece, after a leading 0: shape `(n + 1,)`."""
+    vectors: Vectors
+    """Shape `(n, dimension)`, rows of unit length."""
+
+
+def _join(source: Source, sentence_vectors: Vectors, piece_tokens: int) -> Units:
+    """Sentences joined up to `piece_tokens`. A piece's vector is the mean of its sentences' vectors weighted by their tokens."""
+    sentences = source.sentences
+    ends = np.fromiter((span.end for span in sentences), dtype=np.int64, count=len(sentences))
+    totals = np.concatenate(([0], np.searchsorted(source.tokens.ends, ends, side="right")))
+    firsts = [0]
+    while True:
+        stop = int(np.searchsorted(totals, totals[firsts[-1]] + piece_tokens, side="right")) - 1
+        stop = max(stop, firsts[-1] + 1)
+        if stop >= len(sentences):
+            break
+        firsts.append(stop)
+    weights = np.maximum(1, np.diff(totals)).astype(np.float32)
+    sums = np.add.reduceat(sentence_vectors * weights[:, None], firsts, axis=0)
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    stops = [*firsts[1:], len(sentences)]
+    return Units(
+        spans=[Span(sentences[a].start, sentences[b - 1].end) for a, b in zip(firsts, stops, strict=True)],
+        shares=np.concatenate((totals[firsts], totals[-1:])),
+        vectors=(sums / np.maximum(lengths, 1e-12)).astype(np.float32),
+    )
+
+
+def best_stops(units: Units, max_tokens: int, tokens: TokenMap) -> list[int]:
+    """Where the chunks of the best cut end, as indexes of pieces; the last is the number of pieces.
+
+    Equally good cuts: the one with longer chunks at its end. A piece above the cap is a chunk of its own.
+    """
+    gains = _gains(units, max_tokens)
+    close = max_tokens - _EDGE_TOKENS
+    shares = units.shares.tolist()
+    best = [0.0]
+    lengths = [0]
+    for stop, row in enumerate(gains.tolist(), start=1):
+        # Longest chunk first, so that it wins a tie.
+        order = sorted(
+            ((best[stop - n] + row[n - 1], n) for n in range(1, min(stop, len(row)) + 1) if row[n - 1] > -np.inf),
+            reverse=True,
+        )
+        for value, n in order:
+            near = n > 1 and shares[stop] - shares[stop - n] > close
+            if not near or tokens.count(units.spans[stop - n].start, units.spans[stop - 1].end) <= max_tokens:
+                best.append(value)
+                lengths.append(n)
+                break
+    stops = []
+    stop = len(units.spans)
+    while stop > 0:
+        stops.append(stop)
+        stop -= lengths[stop]
+    return stops[::-1]
+
+
+def _gains(units: Units, max_tokens: int) -> NDArray[np.float64]:
+    """`gains[j, n - 1]`: what the chunk of the `n` pieces up to and with piece j adds to the objective; -inf above the cap.
+
+    Only pieces that can share a chunk are compared: shape `(n_pieces, widest chunk)`, so memory grows linearly with the text.
+    """
+    n_pieces = len(units.spans)
+    widest = int(np.max(np.arange(1, n_pieces + 1) - np.searchsorted(units.shares, units.shares[1:] - max_tokens)))
+    widest = max(1, widest)
+    gains = np.full((n_pieces, widest), -np.inf)
+    gains[:, 0] = 0.0
+    mean = _mean_cosine(units.vectors)
+    to_earlier = np.zeros(n_pieces)
+    for n in range(2, widest + 1):
+        back = n - 1
+        cosines = np.einsum("ij,ij->i", units.vectors[:-back], units.vectors[back:]).astype(np.float64).round(6)
+        # Sum of the last piece's cosines to the other pieces of the chunk, one more piece than in the round before.
+        to_earlier[back:] += cosines - mean
+        gains[back:, n - 1] = np.where(
+            units.shares[n:] - units.shares[:-n] <= max_tokens, gains[back - 1 : -1, n - 2] + to_earlier[back:], -np.inf
+        )
+    return gains
+
+
+def _mean_cosine(vectors: Vectors) -> float:
+    """Mean over all pairs of different rows of unit length, without forming the pairs: (|sum|^2 - n) / (n (n - 1))."""
+    n = len(vectors)
+    if n < 2:
+        return 0.0
+    total = vectors.sum(axis=0, dtype=np.float64)
+    return round(float((total @ total - n) / (n * (n - 1))), 6)
