@@ -1,0 +1,193 @@
+"""One database, SQLite or PostgreSQL: connections, transactions, and its failures in words."""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, exc, make_url, text
+from sqlalchemy.dialects import postgresql, sqlite
+
+from engine.errors import BadSetting, StoreUnavailable
+from engine.store.migrations import migrate
+
+BUSY_SECONDS = 30.0
+"""How long a write waits for another process's write before it gives up."""
+
+SLICE = 500
+"""Keys in one IN list: below the limit of host parameters of every SQLite build."""
+
+T = TypeVar("T")
+
+
+class Database:
+    """Connections to one database, migrated when it opens. Safe to use from several threads: every operation has its own connection.
+
+    `clock` gives the time in seconds since 1970, for leases and for what was used last.
+    """
+
+    def __init__(self, url: str, *, clock: Callable[[], float] = time.time, busy_seconds: float = BUSY_SECONDS) -> None:
+        self._url = _parse(url)
+        self._clock = clock
+        self._sqlite = self._url.get_backend_name() == "sqlite"
+        self._engine = _sqlite_engine(self._url, busy_seconds) if self._sqlite else _postgres_engine(self._url)
+        # SQLite lets one connection write at a time and makes the others poll; waiting here is fair between threads.
+        self._turn: AbstractContextManager[Any] = threading.Lock() if self._sqlite else nullcontext()
+        try:
+            with self.write() as connection:
+                migrate(connection)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def place(self) -> str:
+        """Where the records are, without user and password."""
+        if self._sqlite:
+            return self._url.database or "memory"
+        port = f":{self._url.port}" if self._url.port else ""
+        return f"{self._url.host or 'localhost'}{port}/{self._url.database}"
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that sees one state of the database. Raises StoreUnavailable."""
+        with self._in_words(), self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that is durable when the block ends, and leaves nothing when it raises. Raises StoreUnavailable."""
+        with self._in_words(), self._turn, self._engine.connect() as connection:
+            connection = connection.execution_options(writes=True)
+            with connection.begin():
+                yield connection
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return self._clock()
+
+    def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
+        """An INSERT that can say what to do ON CONFLICT."""
+        return sqlite.insert(table) if self._sqlite else postgresql.insert(table)
+
+    def health(self) -> str:
+        """One sentence about the database. Raises StoreUnavailable when it does not answer."""
+        with self.read() as connection:
+            connection.execute(text("SELECT count(*) FROM schema_changes"))
+        return f"{'SQLite' if self._sqlite else 'PostgreSQL'} answers at {self.place}."
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except exc.TimeoutError as error:
+            raise StoreUnavailable(
+                "All connections to the database are in use. Nothing was changed. Try again in a moment."
+            ) from error
+        except exc.DBAPIError as error:
+            words = _words(error, self.place)
+            if words is None:
+                raise
+            raise StoreUnavailable(words) from error
+
+
+def _words(error: exc.DBAPIError, place: str) -> str | None:
+    """What a reader can do about a failure of the database; None for a failure that is a bug of ours."""
+    reason = str(error.orig).lower()
+    if getattr(error.orig, "sqlstate", None) == "53100" or "disk is full" in reason or "no space left" in reason:
+        return f"The disk of the database ({place}) is full. Everything stored before is kept. Free some space, then try again."
+    if "locked" in reason or "lock timeout" in reason:
+        return f"Another process is writing to the database ({place}) and did not finish in time. Everything stored before is kept. Try again in a moment."
+    if "readonly" in reason or "read-only" in reason:
+        return f"The database ({place}) cannot be written. Everything stored before is kept. Give Chunkscope the right to write there, then try again."
+    if "not a database" in reason or "malformed" in reason:
+        return f"The database ({place}) is damaged or no Chunkscope database. Nothing was changed. Restore it from a copy, or choose another DATA_DIR."
+    if isinstance(error, exc.OperationalError | exc.InterfaceError) or error.connection_invalidated:
+        return f"The database ({place}) cannot be reached or used. Everything stored before is kept. Check DATA_DIR or DATABASE_URL and that the server runs, then try again."
+    return None
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        if parsed.drivername in ("postgres", "postgresql"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        known = parsed.drivername in ("sqlite", "sqlite+pysqlite", "postgresql+psycopg")
+    except (exc.ArgumentError, ValueError):
+        known = False
+    if not known:
+        # The address itself is not shown: it may hold a password.
+        raise BadSetting(
+            "DATABASE_URL is not an address Chunkscope understands. Use postgresql+psycopg://user:password@host/name, or leave it out for SQLite in DATA_DIR."
+        )
+    return parsed
+
+
+def _sqlite_engine(url: URL, busy_seconds: float) -> Engine:
+    engine = create_engine(
+        url,
+        connect_args={"timeout": busy_seconds, "check_same_thread": False},
+        pool_size=8,
+        max_overflow=56,
+        pool_timeout=BUSY_SECONDS,
+    )
+
+    @event.listens_for(engine, "connect")
+    def _connected(dbapi: Any, _record: object) -> None:
+        # The driver must not begin transactions by itself: writes have to begin with IMMEDIATE, and DDL belongs inside.
+        dbapi.isolation_level = None
+        # FULL keeps the last transaction through a power loss; NORMAL would not, in WAL mode.
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            dbapi.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _postgres_engine(url: URL) -> Engine:
+    return create_engine(
+        url, pool_size=8, max_overflow=24, pool_timeout=BUSY_SECONDS, pool_pre_ping=True, pool_recycle=1800
+    )
+
+
+def slices(items: Sequence[T], size: int = SLICE) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def column(value: str) -> str:
+    """Free text for a column of its own: PostgreSQL refuses the NUL character there. The record's JSON keeps it, escaped."""
+    return value.replace("\x00", "")
+
+
+def seconds(moment: datetime) -> float:
+    """Seconds since 1970 of a moment; one without a time zone is taken as UTC."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def moment(value: float) -> datetime:
+    return datetime.fromtimestamp(value, UTC)
+
+
+def pack(json: str) -> bytes:
+    return zlib.compress(json.encode("utf-8"), 6)
+
+
+def unpack(data: bytes) -> bytes:
+    return zlib.decompress(data)
+
+
+def distinct(items: Iterable[T]) -> list[T]:
+    return list(dict.fromkeys(items))

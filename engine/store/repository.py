@@ -1,0 +1,33 @@
+"""The store: everything Chunkscope remembers, in one database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from engine.settings import Settings
+from engine.store.caches import StoredReplyCache, StoredVectorCache
+from engine.store.database import BUSY_SECONDS
+from engine.store.documents import DocumentRecords
+from engine.store.experiments import ExperimentRecords
+from engine.store.jobs import JobRecords
+from engine.store.questions import QuestionRecords
+
+
+class Store(DocumentRecords, QuestionRecords, ExperimentRecords, JobRecords):
+    """Documents, chunks, index states, caches, question sets, queries, experiments and jobs.
+
+    Every method is one transaction: durable when it returns, without effect when it raises. Safe to use from several threads.
+    All raise StoreUnavailable when the database cannot be reached or written.
+    """
+
+    def __init__(self, url: str, *, clock: Callable[[], float] = time.time, busy_seconds: float = BUSY_SECONDS) -> None:
+        """Opens the database at `url` and brings it up to date. Raises BadSetting for an address that is none, StoreUnavailable."""
+        super().__init__(url, clock=clock, busy_seconds=busy_seconds)
+        self.vector_cache = StoredVectorCache(self)
+        self.reply_cache = StoredReplyCache(self)
+
+
+def open_store(settings: Settings) -> Store:
+    """The store that the settings name. For SQLite, DATA_DIR must exist: open the `DataFolder` first."""
+    return Store(settings.resolved_database_url)
