@@ -1,0 +1,1 @@
+"""Sample documents written for Chunkscope, with the questions asked of them."""
