@@ -6,11 +6,15 @@ All offsets are Unicode code points of a document's canonical text; all spans ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+from pydantic.json_schema import SkipJsonSchema
 
 from engine import ids
 
@@ -221,6 +225,22 @@ class SimilarityCurve(Record):
     """Below this value a boundary was cut."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkVectors:
+    """Vectors a strategy made itself, in the order of its chunks."""
+
+    model: str
+    """The embedding model the collection is bound to."""
+    rows: NDArray[np.float32]
+    """Shape `(n_chunks, dimension)`, rows of unit length."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ChunkVectors) and self.model == other.model and np.array_equal(self.rows, other.rows)
+
+    def __hash__(self) -> int:
+        return hash((self.model, self.rows.shape))
+
+
 class ChunkSet(Record):
     """All chunks of one document under one spec, with what a page draws beside them."""
 
@@ -232,3 +252,5 @@ class ChunkSet(Record):
     curve: SimilarityCurve | None = None
     seconds: Mapping[str, float] = Field(default_factory=dict)
     """Latency breakdown of making the chunks: chunk, enrich, embed."""
+    vectors: SkipJsonSchema[InstanceOf[ChunkVectors] | None] = Field(None, exclude=True, repr=False)
+    """Only where the strategy makes its own vectors (late chunking): they are indexed in place of `embed_text`. Never stored as a record."""

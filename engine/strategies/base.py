@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from engine import ids
 from engine.errors import BadParameter, NeedsModel
-from engine.models import Chunk, ChunkSet, Node, NodeKind, Position, SimilarityCurve, Span, StrategySpec
-from engine.providers.base import Models
+from engine.models import Chunk, ChunkSet, ChunkVectors, Node, NodeKind, Position, SimilarityCurve, Span, StrategySpec
+from engine.providers.base import ChatRequest, Models
 from engine.strategies.source import Source
 
 MAX_OVERLAP_SHARE = 0.25
@@ -90,6 +90,8 @@ class Cut:
     curve: SimilarityCurve | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Time inside the cut that was not chunking: enrich, embed."""
+    vectors: ChunkVectors | None = None
+    """One row per piece, from strategies that make their own vectors."""
 
 
 P = TypeVar("P", bound=Params)
@@ -154,7 +156,12 @@ class Strategy(ABC, Generic[P]):
             uncovered=uncovered(text, (piece_span(p) for p in cut.pieces)),
             curve=cut.curve,
             seconds={"chunk": max(0.0, elapsed - other), **cut.seconds},
+            vectors=cut.vectors,
         )
+
+    def requests(self, source: Source, params: P) -> Sequence[ChatRequest]:
+        """The model calls that `chunk` will make, for the dry run; most strategies make none."""
+        return ()
 
     @abstractmethod
     def _cut(self, source: Source, params: P, models: Models) -> Cut:
