@@ -38,6 +38,8 @@ class Evidence(Record):
     quote: str
     document: str | None = None
     """Name or id of the document the author meant, where given."""
+    offsets: Span | None = None
+    """Where the author said the quote stands; checked against the document, never trusted."""
     gold: tuple[Gold, ...] = ()
     """The places that count. Several with `every_copy` on the question; otherwise at most one."""
     candidates: tuple[Gold, ...] = ()

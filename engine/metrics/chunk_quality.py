@@ -1,0 +1,232 @@
+"""What can be said about the chunks of a document without a single question."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.metrics import spans
+from engine.metrics.base import Direction, Metric, Unit
+from engine.metrics.duplicates import near_duplicates
+from engine.metrics.spans import Holders
+from engine.models import Chunk, ChunkSet, Node, NodeKind, Span
+from engine.strategies.source import Source
+
+_NON_BLANK = re.compile(r"\S")
+_STRUCTURAL_LINE = re.compile(r"^[ \t]*(?:#{1,6}\s|[-*+•]\s|\(?[0-9a-zA-Z]{1,4}[.)]\s|\||>|```|~~~)", re.MULTILINE)
+"""Lines that begin a heading, list item, table row, quote or code fence: a chunk may begin there and end before it."""
+_FOLLOWING = 100
+"""A heading is with its body when its chunk also holds this many characters of what follows, or its first sentence if that is shorter."""
+
+
+def _metric(name: str, title: str, definition: str, direction: Direction, unit: Unit) -> Metric:
+    return Metric(name, title, definition, direction, unit, "counted on the canonical text", "chunks")
+
+
+METRICS: tuple[Metric, ...] = (
+    _metric("chunks", "Chunks", "number of chunks", "none", "count"),
+    _metric("coverage", "Coverage", "non-blank characters in some chunk / non-blank characters", "higher", "share"),
+    _metric("lost_characters", "Lost characters", "non-blank characters in no chunk", "lower", "characters"),
+    _metric(
+        "duplicated_share",
+        "Duplicated characters",
+        "1 - characters in chunks counted once / counted each time",
+        "lower",
+        "share",
+    ),
+    _metric(
+        "break_rate_end",
+        "Ends inside a sentence",
+        "chunks that end inside a sentence, heading, list item or table row / chunks, the document's end left out",
+        "lower",
+        "share",
+    ),
+    _metric(
+        "break_rate_start",
+        "Starts inside a sentence",
+        "chunks that start inside a sentence, heading, list item or table row / chunks, the document's start left out",
+        "lower",
+        "share",
+    ),
+    _metric("break_rate", "Broken boundaries", "broken starts and ends / all starts and ends", "lower", "share"),
+    _metric(
+        "headings_kept",
+        "Headings with their body",
+        "headings whose chunk also holds the beginning of what follows / headings",
+        "higher",
+        "share",
+    ),
+    _metric("tables_intact", "Tables intact", "tables wholly in one chunk / tables", "higher", "share"),
+    _metric("lists_intact", "Lists intact", "lists wholly in one chunk / lists", "higher", "share"),
+    _metric("code_intact", "Code intact", "code blocks wholly in one chunk / code blocks", "higher", "share"),
+    _metric("size_p5", "Size, 5th percentile", "tokens of a chunk on its own", "none", "tokens"),
+    _metric("size_p50", "Size, median", "tokens of a chunk on its own", "none", "tokens"),
+    _metric("size_p95", "Size, 95th percentile", "tokens of a chunk on its own", "none", "tokens"),
+    _metric("size_mean", "Size, mean", "tokens of a chunk on its own", "none", "tokens"),
+    _metric(
+        "uniformity",
+        "Uniformity",
+        "1 - standard deviation / mean of chunk sizes; it rewards blind cutting, so it only describes",
+        "none",
+        "share",
+    ),
+    _metric("over_limit", "Over the limit", "chunks larger than the token limit / chunks", "lower", "share"),
+    _metric("duplicates", "Duplicates", "chunks whose text another chunk before them has / chunks", "lower", "share"),
+    _metric(
+        "near_duplicates",
+        "Near-duplicates",
+        "chunks that share most five-word runs with an earlier chunk elsewhere / chunks",
+        "lower",
+        "share",
+    ),
+)
+
+
+def measure(chunk_set: ChunkSet, source: Source, limit: int | None = None) -> dict[str, float]:
+    """All metrics of `METRICS` that apply to the document, by name. A document without tables has no `tables_intact`; no chunks, only coverage.
+
+    `limit`: tokens a chunk may have; without it, the spec's `size`, and without that `over_limit` counts chunks flagged so.
+    """
+    chunks, text, tree = chunk_set.chunks, source.text, source.document.tree
+    places = [chunk.evidence_span for chunk in chunks]
+    cover = spans.union(places)
+    total = _visible(text, [Span(0, len(text))])
+    held = _visible(text, cover)
+    values = {"chunks": float(len(chunks)), "lost_characters": float(total - held)}
+    if total:
+        values["coverage"] = held / total
+    if not chunks:
+        return values
+    verbatim = [chunk.span for chunk in chunks if chunk.span is not None]
+    if verbatim:
+        values["duplicated_share"] = 1 - spans.length(spans.union(verbatim)) / spans.length(verbatim)
+        values.update(_break_rates(verbatim, legal_boundaries(source), text))
+    holders = Holders(places)
+    values.update(_integrity(tree, source, holders))
+    sizes = np.array([chunk.token_count for chunk in chunks], dtype=np.float64)
+    values.update(_sizes(sizes))
+    values["over_limit"] = _over_limit(chunk_set, sizes, limit)
+    copies = Counter(chunk.content_hash for chunk in chunks)
+    values["duplicates"] = (len(chunks) - len(copies)) / len(chunks)
+    values["near_duplicates"] = len({pair.second for pair in near_duplicates(chunks)}) / len(chunks)
+    return values
+
+
+def legal_boundaries(source: Source) -> NDArray[np.int64]:
+    """Offsets of non-blank characters before which a chunk may end or begin: sentences and the parts of the document's structure. Sorted."""
+    text = source.text
+    legal = {span.start for span in source.sentences}
+    for node in source.document.tree.walk():
+        legal.update((node.span.start, node.span.end))
+        if node.heading is not None:
+            legal.add(node.heading.end)
+        if node.kind is NodeKind.CODE:
+            legal.update(node.span.start + match.end() for match in re.finditer("\n", node.span.slice(text)))
+    for match in _STRUCTURAL_LINE.finditer(text):
+        legal.add(match.start())
+        following = text.find("\n", match.end())
+        if match.group().lstrip()[:1] in ("#", "|") and following >= 0:
+            legal.add(following)
+    return np.unique(np.array([_next_visible(text, offset) for offset in legal], dtype=np.int64))
+
+
+def orphans(chunks: Sequence[Chunk], retrieved: Iterable[str]) -> tuple[Chunk, ...]:
+    """Chunks that no question of a benchmark retrieved. `retrieved`: the ids of all chunks that some question did."""
+    reached = set(retrieved)
+    return tuple(chunk for chunk in chunks if chunk.chunk_id not in reached)
+
+
+def _next_visible(text: str, offset: int) -> int:
+    found = _NON_BLANK.search(text, offset)
+    return len(text) if found is None else found.start()
+
+
+def _visible(text: str, cover: Sequence[Span]) -> int:
+    """Non-blank characters in a set of spans."""
+    return sum(len("".join(span.slice(text).split())) for span in cover)
+
+
+def _break_rates(places: Sequence[Span], legal: NDArray[np.int64], text: str) -> dict[str, float]:
+    ends = np.array([_next_visible(text, span.end) for span in places])
+    starts = np.array([_next_visible(text, span.start) for span in places])
+    ends = ends[ends < len(text)]
+    starts = starts[starts > _next_visible(text, 0)]
+    rates = {}
+    broken = {"break_rate_end": ~np.isin(ends, legal), "break_rate_start": ~np.isin(starts, legal)}
+    for name, found in broken.items():
+        if found.size:
+            rates[name] = float(found.mean())
+    both = np.concatenate(list(broken.values()))
+    if both.size:
+        rates["break_rate"] = float(both.mean())
+    return rates
+
+
+def _integrity(tree: Node, source: Source, holders: Holders) -> dict[str, float]:
+    text = source.text
+    groups = {
+        "headings_kept": [_with_following(node.heading, source) for node in tree.walk() if node.heading is not None],
+        "tables_intact": [node.span for node in tree.walk() if node.kind is NodeKind.TABLE],
+        "lists_intact": list(_lists(tree)),
+        "code_intact": [node.span for node in tree.walk() if node.kind is NodeKind.CODE],
+    }
+    values = {}
+    for name, members in groups.items():
+        wholes = [_stripped(text, span) for span in members]
+        if wholes:
+            values[name] = sum(holders.hold(span) for span in wholes) / len(wholes)
+    return values
+
+
+def _with_following(heading: Span, source: Source) -> Span:
+    """The heading and the beginning of what follows it."""
+    text = source.text
+    begin = _next_visible(text, heading.end)
+    if begin == len(text):
+        return heading
+    after = bisect_left(source.sentences, begin + 1, key=lambda sentence: sentence.end)
+    return Span(heading.start, min(source.sentences[after].end, begin + _FOLLOWING))
+
+
+def _lists(tree: Node) -> Iterator[Span]:
+    """Runs of list items beside each other, the outermost ones."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        run: list[Node] = []
+        for child in [*node.children, None]:
+            if child is not None and child.kind is NodeKind.LIST_ITEM:
+                run.append(child)
+                continue
+            if run:
+                yield Span(run[0].span.start, run[-1].span.end)
+                run = []
+            if child is not None:
+                stack.append(child)
+
+
+def _stripped(text: str, span: Span) -> Span:
+    part = span.slice(text)
+    start = span.start + len(part) - len(part.lstrip())
+    return Span(start, max(start, span.end - (len(part) - len(part.rstrip()))))
+
+
+def _sizes(sizes: NDArray[np.float64]) -> dict[str, float]:
+    p5, p50, p95 = np.percentile(sizes, [5, 50, 95])
+    mean = float(sizes.mean())
+    values = {"size_p5": float(p5), "size_p50": float(p50), "size_p95": float(p95), "size_mean": mean}
+    if mean:
+        values["uniformity"] = 1 - float(sizes.std()) / mean
+    return values
+
+
+def _over_limit(chunk_set: ChunkSet, sizes: NDArray[np.float64], limit: int | None) -> float:
+    size = limit if limit is not None else chunk_set.spec.params.get("size")
+    if size is None:
+        return sum("over_limit" in chunk.flags for chunk in chunk_set.chunks) / len(chunk_set.chunks)
+    return float((sizes > size).mean())

@@ -1,0 +1,270 @@
+"""Finding the evidence of questions in the documents: exactly, then normalised, then aligned. What is not found is said, never guessed."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import PurePath
+from typing import NamedTuple
+
+from rapidfuzz import fuzz
+
+from engine import ids
+from engine.lexical import terms, written_without_spaces
+from engine.models import Document, Record, Span
+from engine.questions.normalise import Normalised
+from engine.records import Evidence, Gold, Question, QuestionSet
+
+ALIGNMENT_THRESHOLD = 0.85
+"""Least share of matching characters for an aligned quote to count as found."""
+NEAREST_LENGTH = 300
+"""Most characters shown of the nearest text."""
+_WINDOWS = 3
+_MARKS = 2000
+"""Occurrences of terms looked at when choosing windows, those of rare terms first."""
+_DIGITS = re.compile(r"\d+")
+
+
+def resolve(question_set: QuestionSet, documents: Sequence[Document]) -> QuestionSet:
+    """The same set with every quote looked up anew in `documents`, in the named document only where one is named.
+
+    A quote that stands in several places gets all of them as candidates; the place chosen before, the one nearest to the author's
+    offsets, or else the first, is gold, and all of them with `every_copy`. Idempotent; the id of the set stays.
+    """
+    places = [_Place(document) for document in documents]
+    questions = tuple(
+        question.model_copy(
+            update={
+                "evidence": tuple(_resolve(evidence, places, question.every_copy) for evidence in question.evidence)
+            }
+        )
+        for question in question_set.questions
+    )
+    return question_set.model_copy(update={"questions": questions})
+
+
+def choose(question: Question, evidence: int, candidate: int) -> Question:
+    """The question with one of the candidates of a quote as its gold. Both numbers count from 0."""
+    items = list(question.evidence)
+    chosen = items[evidence].candidates[candidate]
+    items[evidence] = items[evidence].model_copy(update={"gold": (chosen,)})
+    return question.model_copy(update={"evidence": tuple(items), "every_copy": False})
+
+
+def count_every_copy(question: Question, every_copy: bool) -> Question:
+    """The question with all copies of its repeated quotes as gold, or only the first of each."""
+    items = tuple(
+        item.model_copy(update={"gold": item.candidates if every_copy else item.candidates[:1]})
+        if item.candidates
+        else item
+        for item in question.evidence
+    )
+    return question.model_copy(update={"evidence": items, "every_copy": every_copy})
+
+
+class Change(Record):
+    """How the evidence of a question moved when it was resolved again."""
+
+    question_id: str
+    evidence: int
+    """Which quote, from 0."""
+    message: str
+
+
+def changes(before: QuestionSet, after: QuestionSet) -> tuple[Change, ...]:
+    """What a second resolution found differently: lost, found, moved to other text, or found by another method."""
+    known = {question.question_id: question for question in after.questions}
+    found: list[Change] = []
+    for question in before.questions:
+        new = known.get(question.question_id)
+        if new is None:
+            found.append(Change(question_id=question.question_id, evidence=0, message="the question is gone"))
+            continue
+        for number, (old_item, new_item) in enumerate(zip(question.evidence, new.evidence, strict=False)):
+            message = _change(old_item, new_item)
+            if message:
+                found.append(Change(question_id=question.question_id, evidence=number, message=message))
+    return tuple(found)
+
+
+def _change(old: Evidence, new: Evidence) -> str | None:
+    if old.gold and not new.gold:
+        return "was found before and is not found now"
+    if new.gold and not old.gold:
+        return f"is found now ({new.method})"
+    if [gold.text_hash for gold in old.gold] != [gold.text_hash for gold in new.gold]:
+        return f"now stands in other text ({new.method}, score {new.score:.2f})"
+    if old.method != new.method:
+        return f"was found as {old.method} and is found as {new.method} now"
+    if len(old.candidates) != len(new.candidates):
+        return f"stood in {max(1, len(old.candidates))} places and stands in {max(1, len(new.candidates))} now"
+    return None
+
+
+class _Place:
+    """A document to search in."""
+
+    def __init__(self, document: Document) -> None:
+        self.document_id = document.document_id
+        self.text = document.text
+        self.names = {document.document_id, document.name.casefold(), PurePath(document.name).stem.casefold()}
+
+    @cached_property
+    def normalised(self) -> Normalised:
+        return Normalised(self.text)
+
+    def gold(self, span: Span) -> Gold:
+        return Gold(document_id=self.document_id, span=span, text_hash=ids.content_hash(span.slice(self.text)))
+
+    def is_named(self, name: str) -> bool:
+        return name in self.names or name.casefold() in self.names or PurePath(name).name.casefold() in self.names
+
+
+class _Aligned(NamedTuple):
+    score: float
+    span: Span
+    numbers_agree: bool
+    place: _Place
+
+
+def _resolve(evidence: Evidence, places: Sequence[_Place], every_copy: bool) -> Evidence:
+    if evidence.document is not None:
+        places = [place for place in places if place.is_named(evidence.document)]
+    clean = evidence.model_copy(
+        update={"gold": (), "candidates": (), "method": "not_found", "score": 0.0, "nearest": None}
+    )
+    by_offsets = _by_offsets(clean, places)
+    if by_offsets is not None:
+        return by_offsets
+    quote = clean.quote.strip()
+    if not quote:
+        return clean
+    exact = [place.gold(span) for place in places for span in _occurrences(quote, place.text)]
+    if exact:
+        return _found(clean, evidence, exact, "exact", 1.0, every_copy)
+    needle = Normalised(quote).text.strip()
+    if not needle:
+        return clean
+    normalised = [
+        place.gold(place.normalised.origin(*span))
+        for place in places
+        for span in _occurrences(needle, place.normalised.text)
+    ]
+    if normalised:
+        return _found(clean, evidence, normalised, "normalised", 1.0, every_copy)
+    return _align(clean, evidence, needle, places, every_copy)
+
+
+def _by_offsets(evidence: Evidence, places: Sequence[_Place]) -> Evidence | None:
+    """The evidence at the author's offsets, where they are inside the one document meant and hold the quote."""
+    if evidence.offsets is None or len(places) != 1:
+        return None
+    place, span = places[0], evidence.offsets
+    text = span.slice(place.text)
+    if span.end > len(place.text) or (evidence.quote.strip() and text.strip() != evidence.quote.strip()):
+        return None
+    return evidence.model_copy(update={"quote": text, "gold": (place.gold(span),), "method": "offsets", "score": 1.0})
+
+
+def _found(
+    clean: Evidence, before: Evidence, candidates: list[Gold], method: str, score: float, every_copy: bool
+) -> Evidence:
+    several = tuple(candidates) if len(candidates) > 1 else ()
+    gold = several if several and every_copy else (candidates[_preferred(before, candidates)],)
+    return clean.model_copy(update={"gold": gold, "candidates": several, "method": method, "score": score})
+
+
+def _preferred(before: Evidence, candidates: Sequence[Gold]) -> int:
+    """Which place counts: the one chosen before, the one nearest to the author's offsets, or the first."""
+    if len(before.gold) == 1:
+        if before.gold[0] in candidates:
+            return candidates.index(before.gold[0])
+        if len(before.candidates) == len(candidates) and before.gold[0] in before.candidates:
+            return before.candidates.index(before.gold[0])
+    if before.offsets is not None:
+        start = before.offsets.start
+        return min(range(len(candidates)), key=lambda i: abs(candidates[i].span.start - start))
+    return 0
+
+
+def _align(clean: Evidence, before: Evidence, needle: str, places: Sequence[_Place], every_copy: bool) -> Evidence:
+    alignments = [aligned for place in places for aligned in _alignments(needle, place)]
+    if not alignments:
+        return clean
+    best = max(alignments, key=lambda a: (a.numbers_agree and a.score >= ALIGNMENT_THRESHOLD, a.score))
+    if not best.numbers_agree or best.score < ALIGNMENT_THRESHOLD:
+        nearest = best.span.slice(best.place.text)[:NEAREST_LENGTH]
+        return clean.model_copy(update={"score": round(best.score, 4), "nearest": nearest})
+    equal = [a for a in alignments if a.numbers_agree and a.score == best.score]
+    candidates = list(dict.fromkeys(a.place.gold(a.span) for a in equal))
+    return _found(clean, before, candidates, "aligned", round(best.score, 4), every_copy)
+
+
+def _alignments(needle: str, place: _Place) -> Iterator[_Aligned]:
+    """The passages most like the needle, with the share of characters that match. A passage with other numbers says something else."""
+    normalised = place.normalised
+    wanted = Counter(_DIGITS.findall(needle))
+    for window in _windows(needle, normalised):
+        text = window.slice(normalised.text)
+        if len(text) >= len(needle):
+            found = fuzz.partial_ratio_alignment(needle, text)
+            if found is None or found.dest_end <= found.dest_start:
+                continue
+            start, end = window.start + found.dest_start, window.start + found.dest_end
+        else:
+            start, end = window
+        start, end = _whole_words(normalised.text, start, end)
+        passage = normalised.text[start:end]
+        score = fuzz.ratio(needle, passage) / 100
+        agree = Counter(_DIGITS.findall(passage)) == wanted
+        yield _Aligned(score, normalised.origin(start, end), agree, place)
+
+
+def _windows(needle: str, normalised: Normalised) -> list[Span]:
+    """Stretches of the text where the rarer terms of the needle gather most, so that only they need aligning."""
+    width = int(1.5 * len(needle)) + 40
+    marks: list[tuple[int, float, str]] = []
+    known = {term.text for term in terms(needle)} & normalised.positions.keys()
+    for term in sorted(known, key=lambda term: (len(normalised.positions[term]), term)):
+        positions = normalised.positions[term]
+        if marks and len(marks) + len(positions) > _MARKS:
+            break
+        marks += [(position, 1 / len(positions), term) for position in positions]
+    marks.sort()
+    starts = [position for position, _, _ in marks]
+    scored = []
+    for first, (position, _, _) in enumerate(marks):
+        inside = marks[first : bisect_left(starts, position + len(needle) + 20, lo=first)]
+        scored.append((sum({term: weight for _, weight, term in inside}.values()), -position))
+    windows: list[Span] = []
+    for _, negative in sorted(scored, reverse=True):
+        start = max(0, -negative - width // 3)
+        if all(abs(start - window.start) >= len(needle) // 2 for window in windows):
+            windows.append(Span(start, min(len(normalised.text), start + width + width // 3)))
+        if len(windows) == _WINDOWS:
+            break
+    return windows
+
+
+def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """The passage grown to the words its ends cut, without white space at either end."""
+    while 0 < start < len(text) and _inside_word(text[start - 1], text[start]):
+        start -= 1
+    while 0 < end < len(text) and _inside_word(text[end - 1], text[end]):
+        end += 1
+    passage = text[start:end]
+    return start + len(passage) - len(passage.lstrip()), end - (len(passage) - len(passage.rstrip()))
+
+
+def _inside_word(left: str, right: str) -> bool:
+    return left.isalnum() and right.isalnum() and not (written_without_spaces(left) or written_without_spaces(right))
+
+
+def _occurrences(needle: str, text: str) -> Iterator[Span]:
+    place = text.find(needle)
+    while place >= 0:
+        yield Span(place, place + len(needle))
+        place = text.find(needle, place + len(needle))
