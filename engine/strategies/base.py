@@ -80,6 +80,10 @@ class Piece:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     token_count: int | None = None
     """Tokens of the piece on its own, where the rule has counted them exactly."""
+    place: int | None = None
+    """The offset whose headings the chunk carries; None: its start."""
+    heading_path: tuple[str, ...] | None = None
+    """Where the rule knows a better path than the document tree has at `start`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +210,7 @@ def _note_gap(text: str, start: int, end: int, gaps: list[Span]) -> None:
         gaps.append(Span(first.start(), start + len(text[start:end].rstrip())))
 
 
-class _Headings:
+class Headings:
     """Heading path, section and article at any offset, from the document tree."""
 
     def __init__(self, tree: Node) -> None:
@@ -241,13 +245,13 @@ class _Headings:
 
 def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tuple[Chunk, ...]:
     document, text = source.document, source.text
-    headings = _Headings(document.tree)
+    headings = Headings(document.tree)
     total = len(pieces)
     chunks = []
     for index, piece in enumerate(pieces):
         verbatim = piece.text is None
         body = text[piece.start : piece.end] if piece.text is None else piece.text
-        path, section, article = headings.at(piece.start)
+        path, section, article = headings.at(piece.start if piece.place is None else piece.place)
         position: Position = "start" if index == 0 else "end" if index == total - 1 else "middle"
         parent = piece.parent
         chunks.append(
@@ -270,7 +274,7 @@ def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tu
                 character_count=len(body),
                 word_count=len(body.split()),
                 content_hash=ids.content_hash(body),
-                heading_path=path,
+                heading_path=path if piece.heading_path is None else piece.heading_path,
                 section=section,
                 article=article,
                 separator=piece.separator,
