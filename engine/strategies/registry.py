@@ -9,11 +9,23 @@ from engine.errors import BadParameter
 from engine.models import StrategySpec
 from engine.strategies.base import Strategy
 from engine.strategies.cluster_semantic import ClusterSemantic
+from engine.strategies.fixed_size import FixedSize
+from engine.strategies.markdown_structure import MarkdownStructure
+from engine.strategies.paragraph import Paragraph
+from engine.strategies.parent_child import ParentChild
+from engine.strategies.recursive import Recursive
 from engine.strategies.semantic import Semantic
+from engine.strategies.sentence import Sentence
 
 STRATEGIES: tuple[Strategy[Any], ...] = (
+    FixedSize(),
+    Recursive(),
+    Sentence(),
+    Paragraph(),
     Semantic(),
     ClusterSemantic(),
+    MarkdownStructure(),
+    ParentChild(),
 )
 
 _BY_NAME = {strategy.name: strategy for strategy in STRATEGIES}

@@ -15,3 +15,8 @@ def sentence_spans(text: str) -> tuple[Span, ...]:
         return ()
     starts = [0, *(match.end() for match in _END.finditer(text) if 0 < match.end() < len(text))]
     return tuple(Span(start, end) for start, end in zip(starts, [*starts[1:], len(text)], strict=True))
+
+
+def sentence_starts(text: str, start: int, end: int) -> list[int]:
+    """Where a sentence begins, strictly inside the span, which is read on its own."""
+    return [start + span.start for span in sentence_spans(text[start:end])[1:]]

@@ -1,4 +1,4 @@
-"""A document as the strategies read it, with what several of them need computed once: tokens, sentences, sentence vectors."""
+"""A document as the strategies read it, with what several of them need computed once: tokens, outline, sentences, sentence vectors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from functools import cached_property
 from engine import tokens
 from engine.models import Document, Span
 from engine.providers.base import Embedder, Vectors
+from engine.strategies.blocks import Heading, Outline, paragraph_starts, scan
+from engine.strategies.outline import tree_headings
 from engine.strategies.sentences import sentence_spans
 from engine.tokens import TokenMap
 
@@ -24,6 +26,23 @@ class Source:
     @cached_property
     def tokens(self) -> TokenMap:
         return TokenMap(self.text)
+
+    @cached_property
+    def outline(self) -> Outline:
+        """Markdown headings, fences, tables and other blocks of the text."""
+        return scan(self.text)
+
+    @cached_property
+    def headings(self) -> tuple[Heading, ...]:
+        """Headings of the document tree and of the Markdown text, in order, one per place."""
+        found = {heading.start: heading for heading in self.outline.headings}
+        found.update({heading.start: heading for heading in tree_headings(self.document)})
+        return tuple(found[start] for start in sorted(found))
+
+    @cached_property
+    def paragraphs(self) -> tuple[int, ...]:
+        """Where a paragraph begins: 0, and each line after blank lines that is not inside a fence, a table or an HTML block."""
+        return (0, *paragraph_starts(self.text, self.outline))
 
     @cached_property
     def sentences(self) -> tuple[Span, ...]:
