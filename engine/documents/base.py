@@ -30,6 +30,8 @@ class Block:
     """What stands between label and text in the canonical text: ". " of "Article 5. Scope", empty where nothing is printed."""
     title: str | None = None
     """Title of a PARAGRAPH whose opening words name it; the words stay in `text`."""
+    outline: int = 0
+    """Heading level of a PARAGRAPH that is too long to be a heading: it closes headings this deep. 0 for the others."""
 
 
 @dataclass(frozen=True, slots=True)

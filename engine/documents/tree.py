@@ -285,7 +285,9 @@ class _Nesting:
         rank = max(block.level, 0)
         if block.kind is NodeKind.LIST_ITEM:
             rank = max(rank, 1)
-        self._close_points(rank)
+        self._close_points(0 if block.outline else rank)
+        if block.outline:
+            self._close_headings(block.outline)
         if rank > 0 and self._top_is_closed_paragraph():
             self._stack.pop()
         if len(self._stack) == 1 and self._implied:
