@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+
+from engine.errors import IndexMismatch
 from engine.providers.base import Vectors
 
 
@@ -68,3 +71,40 @@ class ChunkIndex(Protocol):
         """One sentence about the index. Raises IndexUnavailable when it is not usable."""
 
     def close(self) -> None: ...
+
+
+def check_vectors(vectors: Vectors, dimension: int, collection: str) -> None:
+    """Raises IndexMismatch when vectors (one per row, or a single one) have another length than the collection's, or hold NaN or infinity."""
+    if vectors.shape[-1] != dimension:
+        raise IndexMismatch(
+            f"{collection} holds vectors of {dimension} numbers, and one of {vectors.shape[-1]} was given. Nothing was changed. "
+            "Index the documents again with the model that is set now, or set EMBEDDING_MODEL back."
+        )
+    if not np.isfinite(vectors).all():
+        raise IndexMismatch(
+            f"The embedding model gave vectors that are not numbers, so nothing was written to {collection} or searched in it. Try again, or choose another EMBEDDING_MODEL."
+        )
+
+
+def check_binding(collection: str, bound: tuple[str, int], asked: tuple[str, int]) -> None:
+    """Raises IndexMismatch when a collection is bound to another (model, dimension) than is asked for."""
+    if bound != asked:
+        raise IndexMismatch(
+            f"{collection} holds vectors of {bound[0]} ({bound[1]} numbers each), and {asked[0]} ({asked[1]}) is set now. Nothing was changed. "
+            "Index the documents again with the new model, or set EMBEDDING_MODEL back."
+        )
+
+
+def nearest(fetch: Callable[[int], list[Hit]], limit: int) -> list[Hit]:
+    """The `limit` best hits, ties by chunk id, from a search that breaks ties in no order we may rely on.
+
+    `fetch(n)` gives the n best hits. It is asked for more until the last place is no longer tied with hits that were cut off.
+    """
+    if limit < 1:
+        return []
+    asked = limit + 8
+    while True:
+        hits = fetch(asked)
+        if len(hits) < asked or hits[-1].score < hits[limit - 1].score:
+            return sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id))[:limit]
+        asked *= 4

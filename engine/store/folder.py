@@ -6,13 +6,13 @@ import errno
 import fcntl
 import hashlib
 import os
-import tempfile
 import weakref
 from collections.abc import Collection
 from pathlib import Path
 from typing import Self
 
 from engine.errors import DataFolderLocked, NotFound, StoreUnavailable
+from engine.files import write_durably
 
 
 class DataFolder:
@@ -97,25 +97,6 @@ class DataFolder:
         if len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
             raise _no_original(sha256)
         return self.originals / sha256
-
-
-def write_durably(place: Path, data: bytes) -> None:
-    """Write a file so that at any moment, power loss included, it is either whole or not there (or the old one). Raises OSError."""
-    handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=".writing-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, place)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    folder = os.open(place.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 _open_folders: weakref.WeakSet[DataFolder] = weakref.WeakSet()
