@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from engine.documents import clauses
 from engine.documents.base import Block
 from engine.documents.clauses import Clause
 from engine.documents.points import label_points
-from engine.models import NodeKind, Structure
+from engine.documents.tree import Placed
+from engine.models import NodeKind, Span, Structure
 
 MIN_RUN = 3
 """Labels of one family that must stand in rising order before a family counts as structure."""
@@ -55,6 +56,18 @@ class Assigned(NamedTuple):
 
     blocks: list[Block]
     structure: Structure
+    sources: list[int]
+    """Position of the given block each block was made of; a block whose text runs on behind its title gives two."""
+
+
+class AssignedPlaces(NamedTuple):
+    placed: list[Placed]
+    structure: Structure
+
+
+class _Made(NamedTuple):
+    blocks: list[Block]
+    sources: list[int]
 
 
 class _Candidate(NamedTuple):
@@ -78,27 +91,67 @@ def assign(blocks: Sequence[Block], hints: Sequence[Hint] | None = None) -> Assi
     if len(looks) != len(blocks):
         raise ValueError(f"{len(looks)} hints for {len(blocks)} blocks")
     items = list(blocks)
+    same = _Made(items, list(range(len(items))))
     from_format = any(block.kind in _HEADINGS for block in items)
     families = _families(items, looks)
     if families:
-        made = _apply_patterns(items, families, from_format)
-        rule = "outline and pattern" if from_format else "pattern"
-        articles = sum(1 for block in made if block.kind is NodeKind.ARTICLE)
+        made = _apply_patterns(items, families)
+        articles = sum(1 for block in made.blocks if block.kind is NodeKind.ARTICLE)
         sure = from_format or articles >= 5
-        return Assigned(label_points(made), Structure(rule=rule, confidence="high" if sure else "medium"))
+        return _assigned(made, "outline and pattern" if from_format else "pattern", "high" if sure else "medium")
     if from_format:
-        rule = Counter(block.rule or "outline" for block in items if block.kind in _HEADINGS).most_common(1)[0][0]
-        sure = rule not in ("form", "size")
-        return Assigned(label_points(items), Structure(rule=rule, confidence="high" if sure else "low"))
+        rules = Counter(block.rule or "outline" for block in items if block.kind in _HEADINGS)
+        return _assigned(same, rules.most_common(1)[0][0], "high")
     numbered = _by_numbers(items, looks)
     if numbered is not None:
-        return Assigned(label_points(numbered), Structure(rule="numbers", confidence="medium"))
+        return _assigned(numbered, "numbers", "medium")
     for rule, headings in (("form", _by_form(items, looks)), ("size", _by_size(items, looks))):
         if headings:
             for position, level in headings.items():
                 items[position] = replace(items[position], kind=NodeKind.SECTION, level=level, rule=rule)
-            return Assigned(label_points(items), Structure(rule=rule, confidence="low"))
-    return Assigned(label_points(items), Structure(rule="none", confidence="none"))
+            return _assigned(same, rule, "low")
+    return _assigned(same, "none", "none")
+
+
+def assign_placed(text: str, placed: Sequence[Placed], hints: Sequence[Hint] | None = None) -> AssignedPlaces:
+    """`assign` for blocks that already stand in a canonical text: spans follow the labels and titles that were cut.
+
+    The `text` of a PARAGRAPH must be its slice of the canonical text, white space at the ends aside.
+    """
+    assigned = assign([item.block for item in placed], hints)
+    result: list[Placed] = []
+    before = -1
+    for block, source in zip(assigned.blocks, assigned.sources, strict=True):
+        item = placed[source]
+        span = item.span
+        runs_on = source == before
+        if runs_on:
+            start = span.slice(text).rindex(block.text) + span.start
+            head = result[-1]
+            end = start - (len(text[head.span.start : start]) - len(text[head.span.start : start].rstrip()))
+            result[-1] = head._replace(span=Span(head.span.start, end), heading=Span(head.span.start, end))
+            span = Span(start, span.end)
+        heading = item.heading
+        if block.kind in _HEADINGS and heading is None:
+            heading = span
+        result.append(Placed(block, span, None if runs_on else heading, item.row_spans))
+        before = source
+    return AssignedPlaces(result, assigned.structure)
+
+
+def heading(text: str, level: int, rule: str) -> Block:
+    """A heading a format knows, as a SECTION block, or an ARTICLE block where its label is an article's."""
+    clause = clauses.match_clause(text, printed=False)
+    if clause is None:
+        return Block(NodeKind.SECTION, text, level=level, rule=rule)
+    return Block(
+        clause.kind, clause.rest, level=level, label=clause.label, number_path=clause.number, rule=rule,
+        separator=clause.separator,
+    )  # fmt: skip
+
+
+def _assigned(made: _Made, rule: str, confidence: Literal["high", "medium", "low", "none"]) -> Assigned:
+    return Assigned(label_points(made.blocks), Structure(rule=rule, confidence=confidence), made.sources)
 
 
 # --- label patterns ----------------------------------------------------------------------------------------------
@@ -217,32 +270,37 @@ def _stands_alone(members: Sequence[_Candidate], blocks: Sequence[Block], looks:
     return True
 
 
-def _apply_patterns(blocks: list[Block], families: dict[str, list[_Candidate]], from_format: bool) -> list[Block]:
+def _apply_patterns(blocks: list[Block], families: dict[str, list[_Candidate]]) -> _Made:
     levels = _family_levels(families)
-    heads = {item.position: item for members in families.values() for item in members}
-    made: list[Block] = []
-    for position, block in enumerate(blocks):
-        item = heads.get(position)
-        if item is None:
-            made.append(block)
-            continue
-        clause = item.clause
-        level = levels[clause.family]
-        title = clauses.split_title(clause.rest)
-        made.append(
-            replace(
+    heads: dict[int, Block] = {}
+    for family, members in families.items():
+        for item in members:
+            block, clause = blocks[item.position], item.clause
+            heads[item.position] = replace(
                 block,
                 kind=clause.kind,
-                text=title.title,
+                text=clause.rest,
                 label=clause.label,
-                separator=clause.separator or block.separator if block.label else clause.separator,
+                separator=clause.separator,
                 number_path=block.number_path or clause.number,
-                level=level,
+                level=levels[family],
                 rule=block.rule if block.kind in _HEADINGS and block.rule else "pattern",
             )
-        )
-        if title.body:
-            made.append(Block(NodeKind.PARAGRAPH, title.body, rule="pattern", attributes=dict(block.attributes)))
+    return _with_heads(blocks, heads)
+
+
+def _with_heads(blocks: Sequence[Block], heads: Mapping[int, Block]) -> _Made:
+    """The blocks with `heads` in their places; text that runs on behind a title becomes a paragraph of its own."""
+    made = _Made([], [])
+    for position, block in enumerate(blocks):
+        head = heads.get(position)
+        title = clauses.split_title(head.text) if head else None
+        made.blocks.append(replace(head, text=title.title) if head and title else block)
+        made.sources.append(position)
+        if head and title and title.body:
+            body = Block(NodeKind.PARAGRAPH, title.body, rule=head.rule, attributes=dict(head.attributes))
+            made.blocks.append(body)
+            made.sources.append(position)
     return made
 
 
@@ -285,7 +343,7 @@ class _Numbered(NamedTuple):
     text: str
 
 
-def _by_numbers(blocks: Sequence[Block], looks: Sequence[Hint]) -> list[Block] | None:
+def _by_numbers(blocks: Sequence[Block], looks: Sequence[Hint]) -> _Made | None:
     """A numbering scheme "1", "1.1", "1.1.1": first level sections, second articles, deeper points. None without one."""
     numbered = [item for position, block in enumerate(blocks) if (item := _number(position, block, looks[position]))]
     tops = [item for item in numbered if len(item.path) == 1]
@@ -308,29 +366,21 @@ def _by_numbers(blocks: Sequence[Block], looks: Sequence[Hint]) -> list[Block] |
     )
     if len(short) < _MOSTLY * len(rising) or followed < len(rising) / 2:
         return None
-    heads = {item.position: item for item in numbered if len(item.path) == 2 or item.position in top_positions}
-    made: list[Block] = []
-    for position, block in enumerate(blocks):
-        item = heads.get(position)
-        if item is None:
-            made.append(block)
-            continue
-        title = clauses.split_title(item.text)
-        made.append(
-            replace(
+    heads: dict[int, Block] = {}
+    for item in numbered:
+        if len(item.path) == 2 or item.position in top_positions:
+            block = blocks[item.position]
+            heads[item.position] = replace(
                 block,
                 kind=NodeKind.SECTION if len(item.path) == 1 else NodeKind.ARTICLE,
-                text=title.title,
+                text=item.text,
                 label=item.label,
                 separator=item.separator,
                 number_path=block.number_path or item.path,
                 level=len(item.path),
                 rule="numbers",
             )
-        )
-        if title.body:
-            made.append(Block(NodeKind.PARAGRAPH, title.body, rule="numbers", attributes=dict(block.attributes)))
-    return made
+    return _with_heads(blocks, heads)
 
 
 def _number(position: int, block: Block, look: Hint) -> _Numbered | None:

@@ -6,8 +6,9 @@ import pytest
 
 from engine.documents import clauses, numerals
 from engine.documents.base import Block
-from engine.documents.patterns import Hint, assign
-from engine.models import NodeKind
+from engine.documents.patterns import Hint, assign, assign_placed, heading
+from engine.documents.tree import Placed
+from engine.models import NodeKind, Span
 
 K = NodeKind
 
@@ -147,7 +148,7 @@ def test_numbers_of_several_scripts() -> None:
 
 
 def test_sections_and_articles_found_by_pattern() -> None:
-    blocks, structure = assign(
+    blocks, structure, _ = assign(
         paragraphs(
             "CHAPTER I General provisions",
             "Article 1",
@@ -181,14 +182,14 @@ def test_sections_and_articles_found_by_pattern() -> None:
 
 
 def test_two_mentions_of_articles_are_no_structure() -> None:
-    blocks, structure = assign(paragraphs("Article 5 Data", "Text.", "Article 2 Terms", "More text."))
+    blocks, structure, _ = assign(paragraphs("Article 5 Data", "Text.", "Article 2 Terms", "More text."))
 
     assert structure.confidence == "none"
     assert {block.kind for block in blocks} == {K.PARAGRAPH}
 
 
 def test_a_reference_out_of_order_is_left_in_the_text() -> None:
-    blocks, _ = assign(
+    blocks, *_ = assign(
         paragraphs("Article 1", "a", "Article 2", "b", "Article 44 Foo Act applies", "c", "Article 3", "d", "Article 4")
     )
 
@@ -201,14 +202,14 @@ def test_a_typed_table_of_contents_is_not_structure() -> None:
     body = ["Article 1 Scope", "a", "Article 2 Terms", "b", "Article 3 Fines", "c"]
 
     for listing in (contents, bare):
-        blocks, _ = assign(paragraphs(*listing, "Here it starts.", *body))
+        blocks, *_ = assign(paragraphs(*listing, "Here it starts.", *body))
         assert [index for index, block in enumerate(blocks) if block.kind is K.ARTICLE] == [4, 6, 8]
 
 
 def test_a_family_gets_one_level_when_only_some_members_are_styled() -> None:
     blocks = paragraphs("Article 1", "a", "Article 2", "b")
     blocks[2] = Block(K.SECTION, "Article 2", level=1, rule="style")
-    made, structure = assign(blocks)
+    made, structure, _ = assign(blocks)
 
     assert [(block.kind, block.level, block.rule) for block in made if block.kind is not K.PARAGRAPH] == [
         (K.ARTICLE, 1, "pattern"),
@@ -220,13 +221,13 @@ def test_a_family_gets_one_level_when_only_some_members_are_styled() -> None:
 def test_labels_the_word_processor_numbered_are_certain() -> None:
     blocks = [Block(K.PARAGRAPH, "Definitions", label="Article 1"), Block(K.PARAGRAPH, "Text.")]
 
-    made, _ = assign(blocks)
+    made, *_ = assign(blocks)
 
     assert shape(made) == ["article 0 Article 1|Definitions", "paragraph 0 |Text."]
 
 
 def test_section_numbers_inside_articles_stand_below_them() -> None:
-    blocks, _ = assign(
+    blocks, *_ = assign(
         paragraphs(
             "ARTICLE I",
             "a",
@@ -249,7 +250,7 @@ def test_section_numbers_inside_articles_stand_below_them() -> None:
 
 
 def test_restarts_behind_a_higher_heading_are_kept() -> None:
-    blocks, _ = assign(
+    blocks, *_ = assign(
         paragraphs(
             "PART I", "x", "Article 1", "a", "Article 2", "b", "PART II", "y", "Article 1", "c", "Article 2", "d"
         )
@@ -266,7 +267,7 @@ def test_restarts_behind_a_higher_heading_are_kept() -> None:
 
 
 def test_numbers_are_the_fallback() -> None:
-    blocks, structure = assign(
+    blocks, structure, _ = assign(
         paragraphs(
             "1. SUBJECT",
             "1.1. The seller sells the goods that are listed in the annex to the buyer.",
@@ -290,7 +291,7 @@ def test_numbers_are_the_fallback() -> None:
 
 
 def test_a_numbered_list_is_not_a_numbering_scheme() -> None:
-    blocks, structure = assign(paragraphs("Buy:", "1. Milk", "2. Bread", "3. Eggs", "Then go home."))
+    blocks, structure, _ = assign(paragraphs("Buy:", "1. Milk", "2. Bread", "3. Eggs", "Then go home."))
 
     assert structure.rule == "none"
     assert [block.label for block in blocks] == [None, "1.", "2.", "3.", None]
@@ -316,7 +317,7 @@ def test_table_cells_and_contents_lines_are_never_headings() -> None:
 
 def test_letters_and_roman_numbers_are_told_apart_by_their_neighbours() -> None:
     labels = ["(a)", "(i)", "(ii)", "(b)", *(f"({letter})" for letter in "cdefgh"), "(i)", "(j)"]
-    blocks, _ = assign(paragraphs(*(f"{label} text" for label in labels)))
+    blocks, *_ = assign(paragraphs(*(f"{label} text" for label in labels)))
 
     assert [block.level for block in blocks] == [1, 2, 2, 1, *[1] * 6, 1, 1]
 
@@ -329,7 +330,40 @@ def test_no_text_is_lost_or_added() -> None:
         "(a) uma;",
         "Art. 3º",
     ]
-    blocks, _ = assign(paragraphs(*texts))
+    blocks, *_ = assign(paragraphs(*texts))
 
     printed = "".join(f"{block.label or ''}{block.separator if block.label else ''}{block.text}" for block in blocks)
     assert "".join(printed.split()) == "".join("".join(texts).split())
+
+
+def test_spans_follow_the_titles_that_were_cut_in_a_given_text() -> None:
+    body = "The authority keeps a register of all the ships and publishes it every year."
+    lines = ["Article 1 Scope", "One.", "Article 2", f"Article 3. Register. {body}"]
+    text = "\n\n".join(lines)
+    placed = []
+    for line in lines:
+        start = text.index(line)
+        placed.append(Placed(Block(K.PARAGRAPH, line), Span(start, start + len(line))))
+
+    made, structure = assign_placed(text, placed)
+
+    assert structure.rule == "pattern"
+    assert [(item.block.kind, item.span.slice(text)) for item in made] == [
+        (K.ARTICLE, "Article 1 Scope"),
+        (K.PARAGRAPH, "One."),
+        (K.ARTICLE, "Article 2"),
+        (K.ARTICLE, "Article 3. Register."),
+        (K.PARAGRAPH, body),
+    ]
+    assert [item.heading.slice(text) for item in made if item.heading] == [
+        "Article 1 Scope",
+        "Article 2",
+        "Article 3. Register.",
+    ]
+
+
+def test_a_heading_of_the_format_is_read_for_its_label() -> None:
+    assert heading("Article 5: Scope", 2, "h2") == Block(
+        K.ARTICLE, "Scope", level=2, label="Article 5", number_path=(5,), rule="h2", separator=": "
+    )
+    assert heading("Scope", 1, "h1") == Block(K.SECTION, "Scope", level=1, rule="h1")
