@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine import ids
+from engine import ids, tokens
 from engine.errors import CallCause, ModelCallFailed
+from engine.models import Document
 from engine.prompts import prompt
-from engine.providers.base import ChatModel, ChatReply, ChatRequest
+from engine.providers.base import ChatModel, ChatReply, ChatRequest, Embedder
+
+OVER_EMBEDDER_LIMIT = "over_embedder_limit"
+"""Flag of a chunk whose embedded text is longer than the embedder reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +59,12 @@ def ask_all(chat: ChatModel, requests: Sequence[ChatRequest], who: str) -> Answe
     began = time.perf_counter()
     failures: list[ChatReply] = []
 
-    def note(_place: int, reply: ChatReply) -> None:
-        if not _usable(reply):
+    def note(place: int, reply: ChatReply) -> None:
+        if not _usable(requests[place], reply):
             failures.append(reply)
 
     replies = chat.complete_many(requests, cancelled=lambda: bool(failures), on_reply=note)
-    unusable = [reply for reply in replies if not _usable(reply)]
+    unusable = [reply for asked, reply in zip(requests, replies, strict=True) if not _usable(asked, reply)]
     if unusable:
         # A failure stops the calls behind it, which then end as cancelled: the first one to fail is the reason.
         first = failures[0] if failures else unusable[0]
@@ -74,5 +78,17 @@ def ask_all(chat: ChatModel, requests: Sequence[ChatRequest], who: str) -> Answe
     return Answers(replies, time.perf_counter() - began)
 
 
-def _usable(reply: ChatReply) -> bool:
-    return reply.ok and (reply.data is not None or bool(reply.text.strip()))
+def _usable(asked: ChatRequest, reply: ChatReply) -> bool:
+    return reply.ok and (bool(reply.text.strip()) if asked.schema is None else reply.data is not None)
+
+
+def title_of(document: Document) -> str:
+    """The title a document gives itself, else the file's name."""
+    title = document.metadata.get("title")
+    return title.strip() if isinstance(title, str) and title.strip() else document.name
+
+
+def flags_for(text: str, embedder: Embedder | None) -> tuple[str, ...]:
+    """Says when a text is longer than the embedder reads, by cl100k_base tokens."""
+    limit = None if embedder is None else embedder.max_input_tokens
+    return (OVER_EMBEDDER_LIMIT,) if limit is not None and tokens.count(text) > limit else ()

@@ -9,12 +9,16 @@ from engine.errors import BadParameter
 from engine.models import StrategySpec
 from engine.strategies.base import Strategy
 from engine.strategies.cluster_semantic import ClusterSemantic
+from engine.strategies.contextual_retrieval import ContextualRetrieval
+from engine.strategies.contextual_structure import ContextualStructure
 from engine.strategies.fixed_size import FixedSize
 from engine.strategies.markdown_structure import MarkdownStructure
 from engine.strategies.paragraph import Paragraph
 from engine.strategies.parent_child import ParentChild
+from engine.strategies.propositions import Propositions
 from engine.strategies.recursive import Recursive
 from engine.strategies.semantic import Semantic
+from engine.strategies.semantic_parent_child import SemanticParentChild
 from engine.strategies.sentence import Sentence
 
 STRATEGIES: tuple[Strategy[Any], ...] = (
@@ -26,6 +30,10 @@ STRATEGIES: tuple[Strategy[Any], ...] = (
     ClusterSemantic(),
     MarkdownStructure(),
     ParentChild(),
+    SemanticParentChild(),
+    ContextualStructure(),
+    ContextualRetrieval(),
+    Propositions(),
 )
 
 _BY_NAME = {strategy.name: strategy for strategy in STRATEGIES}

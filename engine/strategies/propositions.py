@@ -1,0 +1,156 @@
+"""Propositions: a chat model takes each paragraph apart into statements that stand alone; each keeps the paragraph it came from.
+
+After T. Chen et al., "Dense X Retrieval: What Retrieval Granularity Should We Use?", arXiv 2312.06648.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from pydantic import Field
+
+from engine.models import Span
+from engine.providers.base import ChatRequest, Models
+from engine.strategies.asking import ask_all, request, title_of
+from engine.strategies.base import Cut, Headings, Need, Params, Piece, Strategy
+from engine.strategies.outline import Seams
+from engine.strategies.packing import Level, TokenRuler, pack
+from engine.strategies.sentences import sentence_starts
+from engine.strategies.source import Source
+
+UNVERIFIED = "unverified"
+"""Flag of a statement that names nothing of its paragraph, or a number that is not there."""
+NO_STATEMENTS = "no_statements"
+"""Flag of a paragraph that gave no statement and stands for itself."""
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {"statements": {"type": "array", "items": {"type": "string"}}},
+    "required": ["statements"],
+    "additionalProperties": False,
+}
+
+
+class PropositionsParams(Params):
+    paragraph_tokens: int = Field(
+        512,
+        ge=16,
+        le=8192,
+        description="Most tokens of a paragraph given to the model at once. A longer one is cut between sentences.",
+    )
+
+
+class Propositions(Strategy[PropositionsParams]):
+    name = "propositions"
+    title = "Propositions"
+    rule = (
+        "A chat model breaks each paragraph into statements that stand alone; a found statement delivers its paragraph."
+    )
+    best_for = "Fact questions over dense prose where one paragraph holds many facts."
+    avoid_when = (
+        "Questions need more than one fact at a time, the text is tables, lists or code, or there is no chat model."
+    )
+    cost = "One chat call per paragraph, kept for the next run, with answers about as long as the text; many small vectors."
+    needs = frozenset({Need.CHAT})
+    params_type = PropositionsParams
+
+    def _cut(self, source: Source, params: PropositionsParams, models: Models) -> Cut:
+        assert models.chat is not None
+        paragraphs = _paragraphs(source, params.paragraph_tokens)
+        answers = ask_all(models.chat, _requests(source, paragraphs, params), self.name)
+        made: list[Piece] = []
+        for paragraph, reply in zip(paragraphs, answers.replies, strict=True):
+            made.extend(_statements(source.text, paragraph, reply.data))
+        return Cut(made, seconds={"enrich": answers.seconds})
+
+    def requests(self, source: Source, params: PropositionsParams) -> Sequence[ChatRequest]:
+        if not source.text.strip():
+            return ()
+        return _requests(source, _paragraphs(source, params.paragraph_tokens), params)
+
+
+def _paragraphs(source: Source, limit: int) -> list[Span]:
+    """Paragraphs that tile the text, headings with their body, none blank; long ones cut between sentences."""
+    ruler = TokenRuler(source.tokens)
+    levels = [Level("sentence", lambda start, end: sentence_starts(source.text, start, end))]
+    return [
+        Span(part.start, part.end)
+        for paragraph in paragraph_spans(source)
+        for part in pack(paragraph.start, paragraph.end, levels, ruler, limit)
+    ]
+
+
+def paragraph_spans(source: Source) -> list[Span]:
+    """Paragraphs between blank lines that tile the text; a heading belongs to the paragraph below it. None is blank."""
+    text = source.text
+    seams = Seams(text, source.headings)
+    first = len(text) - len(text.lstrip())
+    last = len(text.rstrip())
+    inner = [place for place in seams.kept(source.paragraphs) if first < place < last]
+    return [Span(start, end) for start, end in pairwise((0, *inner, len(text)))]
+
+
+def _requests(source: Source, paragraphs: Sequence[Span], params: PropositionsParams) -> list[ChatRequest]:
+    headings = Headings(source.document.tree)
+    return [
+        request(
+            "propositions",
+            {
+                "Document": title_of(source.document),
+                "Place": " > ".join(headings.at(paragraph.start)[0]) or "(no headings)",
+                "Paragraph": paragraph.slice(source.text),
+            },
+            max_tokens=3 * params.paragraph_tokens + 200,
+            purpose="propositions",
+            schema=_SCHEMA,
+            schema_name="statements",
+        )
+        for paragraph in paragraphs
+    ]
+
+
+def _statements(text: str, paragraph: Span, data: Any) -> Iterator[Piece]:
+    said: dict[str, str] = {}
+    for statement in data["statements"]:
+        plain = " ".join(statement.split())
+        if plain:
+            said.setdefault(plain.casefold(), plain)
+    if not said:
+        yield Piece(paragraph.start, paragraph.end, flags=(NO_STATEMENTS,))
+    source_text = paragraph.slice(text)
+    for statement in said.values():
+        flags = () if is_grounded(statement, source_text) else (UNVERIFIED,)
+        yield Piece(paragraph.start, paragraph.end, text=statement, flags=flags)
+
+
+_WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]")
+_STEM = 6
+"""Words that agree in this many first letters count as the same word in another form."""
+
+
+def is_grounded(statement: str, paragraph: str) -> bool:
+    """Whether a statement names something of the paragraph: a word of four letters or more, and every number it holds.
+
+    A cheap check that finds statements about something else. It does not say that a statement is true.
+    """
+    if not set(_NUMBER.findall(statement)) <= set(_NUMBER.findall(paragraph)):
+        return False
+    terms, known = _terms(statement), _terms(paragraph)
+    named = {term for term in terms if len(term) > 3 or _UNSPACED.search(term)} or terms
+    return bool(named & known)
+
+
+def _terms(text: str) -> set[str]:
+    """Words cut to their stem; scripts without spaces give pairs of neighbouring characters."""
+    terms: set[str] = set()
+    for word in _WORD.findall(text.casefold()):
+        if _UNSPACED.search(word):
+            terms.update(word[i : i + 2] for i in range(max(1, len(word) - 1)))
+        else:
+            terms.add(word[:_STEM])
+    return terms
