@@ -30,6 +30,8 @@ class Gold(Record):
     span: Span
     text_hash: str
     """`ids.content_hash` of the span's text when it was resolved."""
+    unit: str | None = None
+    """The article, or section, the span begins in, where the document has them: questions of one unit are not independent."""
 
 
 class Evidence(Record):

@@ -14,7 +14,7 @@ from rapidfuzz import fuzz
 
 from engine import ids
 from engine.lexical import terms, written_without_spaces
-from engine.models import Document, Record, Span
+from engine.models import Document, NodeKind, Record, Span
 from engine.questions.normalise import Normalised
 from engine.records import Evidence, Gold, Question, QuestionSet
 
@@ -110,6 +110,7 @@ class _Place:
     def __init__(self, document: Document) -> None:
         self.document_id = document.document_id
         self.text = document.text
+        self._tree = document.tree
         self.names = {document.document_id, document.name.casefold(), PurePath(document.name).stem.casefold()}
 
     @cached_property
@@ -117,7 +118,21 @@ class _Place:
         return Normalised(self.text)
 
     def gold(self, span: Span) -> Gold:
-        return Gold(document_id=self.document_id, span=span, text_hash=ids.content_hash(span.slice(self.text)))
+        text_hash = ids.content_hash(span.slice(self.text))
+        return Gold(document_id=self.document_id, span=span, text_hash=text_hash, unit=self._unit(span.start))
+
+    def _unit(self, offset: int) -> str | None:
+        """The innermost article around the offset, or else the innermost section. One that holds most of the document tells nothing apart."""
+        node, article, section = self._tree, None, None
+        while True:
+            inner = next((child for child in node.children if child.span.start <= offset < child.span.end), None)
+            if inner is None:
+                break
+            node = inner
+            if node.name and 2 * node.span.length <= len(self.text):
+                article = node.name if node.kind is NodeKind.ARTICLE else article
+                section = node.name if node.kind is NodeKind.SECTION else section
+        return article or section
 
     def is_named(self, name: str) -> bool:
         return name in self.names or name.casefold() in self.names or PurePath(name).name.casefold() in self.names

@@ -1,0 +1,369 @@
+"""What may be concluded from a benchmark: tie groups instead of a bare rank, and "no clear difference" as a possible outcome."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from engine import stats
+from engine.metrics import describe
+from engine.models import Record
+from engine.records import Experiment, QuestionResult
+
+Kind = Literal["winner", "tie", "no_clear_difference", "too_few_questions", "nothing_to_compare"]
+
+MINIMUM_QUESTIONS = 30
+"""Below this many common questions no winner is named: intervals of so few are themselves unsure."""
+SAME_COST = 0.05
+"""Costs within 5 % of each other count as equal."""
+PRIMARY_METRICS = (
+    "delivered.recall@1000tok",
+    "recall@1000tok",
+    "delivered.recall@2000tok",
+    "recall@2000tok",
+    "delivered.recall@500tok",
+    "recall@500tok",
+    "answer_similarity",
+)
+"""What decides, in order of preference: recall at an equal token budget, then answers. Never recall at k, which favours large chunks."""
+
+
+class Cost(Record):
+    """What a strategy costs by one criterion. None: unknown."""
+
+    criterion: str
+    """In words, such as "tokens delivered per question"."""
+    values: tuple[float | None, ...]
+    """One per strategy, in the order of the labels; less is better."""
+
+
+class Group(Record):
+    """Strategies that the questions cannot tell apart from the best of them."""
+
+    labels: tuple[str, ...]
+    best_mean: float
+
+
+class Lead(Record):
+    """How far the best strategy is ahead of another."""
+
+    over: str
+    difference: float
+    low: float | None
+    high: float | None
+    """95 % BCa interval; None where it is not defined."""
+    p: float
+    """Holm-adjusted over all pairs of strategies."""
+
+
+class Verdict(Record):
+    kind: Kind
+    metric: str
+    n: int
+    """Questions that every strategy has scored: only those count."""
+    clusters: int
+    """Independent groups of questions among them."""
+    groups: tuple[Group, ...] = ()
+    """Best first. A strategy in a later group is clearly behind the best of each earlier one."""
+    leads: tuple[Lead, ...] = ()
+    """The best against every other, nearest first."""
+    detectable: float | None = None
+    """Smallest difference between the two best that would be found with 80 % power."""
+    needed: int | None = None
+    """Questions that would settle the difference seen between the two best; None when there is none to settle."""
+    proposal: str | None = None
+    """The label to take: the winner, or the cheapest of the leading group; None when nothing speaks for one."""
+    proposal_reason: str = ""
+
+
+def decide(
+    values: ArrayLike,
+    labels: Sequence[str],
+    metric: str,
+    *,
+    clusters: Sequence[Hashable] | None = None,
+    costs: Sequence[Cost] = (),
+    lower_is_better: bool = False,
+    noise_floor: float = 0.0,
+    seed: int = 0,
+    resamples: int = stats.RESAMPLES,
+    minimum_questions: int = MINIMUM_QUESTIONS,
+) -> Verdict:
+    """The verdict on one metric. `values`: shape `(n_strategies, n_questions)`, NaN where not scored; compared on the questions all have.
+
+    A difference counts when its sign-flip p, Holm-adjusted over all pairs, is at most 5 %, its interval excludes 0 and it exceeds `noise_floor`.
+    """
+    scores = np.asarray(values, dtype=np.float64)
+    common = ~np.isnan(scores).any(axis=0)
+    scores = scores[:, common]
+    keys = None if clusters is None else [key for key, kept in zip(clusters, common, strict=True) if kept]
+    n = scores.shape[1]
+    independent = n if keys is None else len(set(keys))
+    if scores.shape[0] < 2 or n == 0:
+        return Verdict(kind="nothing_to_compare", metric=metric, n=n, clusters=independent)
+    if lower_is_better:
+        scores = -scores
+    pairs = stats.all_pairs(scores, keys, seed, resamples)
+    means = np.sort(scores, axis=1).mean(axis=1)
+    order = sorted(range(len(labels)), key=lambda i: (-round(means[i], 12), labels[i]))
+    ahead = _clearly_ahead(pairs, noise_floor)
+    members = _tie_groups(order, ahead)
+    sign = -1.0 if lower_is_better else 1.0
+    groups = tuple(
+        Group(labels=tuple(labels[i] for i in group), best_mean=float(sign * means[group[0]])) for group in members
+    )
+    first, second = order[0], order[1]
+    gap = float(pairs.stats.difference[first, second])
+    needed = None if gap <= 1e-12 else _whole(float(pairs.stats.needed(pairs.stats.difference)[first, second]))
+    kind: Kind
+    if n < minimum_questions:
+        kind = "too_few_questions"
+    elif len(members[0]) == 1:
+        kind = "winner"
+    else:
+        kind = "no_clear_difference" if len(members) == 1 else "tie"
+    candidates = members[0] if kind != "too_few_questions" else order
+    proposal, reason = _proposal(candidates, labels, costs, kind)
+    return Verdict(
+        kind=kind,
+        metric=metric,
+        n=n,
+        clusters=independent,
+        groups=groups,
+        leads=tuple(_lead(pairs, first, other, labels, sign) for other in order[1:]),
+        detectable=_known(pairs.stats.detectable[first, second]),
+        needed=needed,
+        proposal=proposal,
+        proposal_reason=reason,
+    )
+
+
+def _clearly_ahead(pairs: stats.AllPairs, noise_floor: float) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    """Which row is clearly better than which column."""
+    floor = 0.0 if math.isnan(noise_floor) else noise_floor
+    return np.asarray(
+        (pairs.p_holm <= stats.ALPHA) & (pairs.stats.low > 0) & (pairs.stats.difference > floor), dtype=np.bool_
+    )
+
+
+def _tie_groups(order: Sequence[int], ahead: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> list[list[int]]:
+    left, groups = list(order), []
+    while left:
+        leader = left[0]
+        groups.append([i for i in left if not ahead[leader, i]])
+        left = [i for i in left if ahead[leader, i]]
+    return groups
+
+
+def _lead(pairs: stats.AllPairs, first: int, other: int, labels: Sequence[str], sign: float) -> Lead:
+    low, high = _known(pairs.stats.low[first, other]), _known(pairs.stats.high[first, other])
+    if sign < 0 and low is not None and high is not None:
+        low, high = -high, -low
+    return Lead(
+        over=labels[other],
+        difference=float(sign * pairs.stats.difference[first, other]),
+        low=low,
+        high=high,
+        p=float(pairs.p_holm[first, other]),
+    )
+
+
+def _proposal(
+    candidates: Sequence[int], labels: Sequence[str], costs: Sequence[Cost], kind: Kind
+) -> tuple[str | None, str]:
+    """The winner, or the cheapest among equals by the first criterion that tells them apart."""
+    if kind == "too_few_questions":
+        return None, "too few questions to propose anything"
+    if len(candidates) == 1:
+        return labels[candidates[0]], "clearly ahead of all others"
+    left = list(candidates)
+    for cost in costs:
+        known = [(i, cost.values[i]) for i in left]
+        amounts = [value for _, value in known if value is not None]
+        if len(amounts) < len(known) or not amounts:
+            continue
+        least, most = min(amounts), max(amounts)
+        left = [i for i, value in known if value is not None and value <= least * (1 + SAME_COST)]
+        if len(left) == 1:
+            return (
+                labels[left[0]],
+                f"cheapest of {len(candidates)} that tie, by {cost.criterion}: {_number(least)} against up to {_number(most)}",
+            )
+    return None, f"{len(left)} of {len(candidates)} that tie cost the same" if costs else "no cost was measured"
+
+
+def recommend(experiment: Experiment, metric: str | None = None, noise_floor: float = 0.0) -> str:
+    """One paragraph for a stakeholder, with its numbers, that claims no more than the intervals do."""
+    return in_words(experiment_verdict(experiment, metric, noise_floor))
+
+
+def experiment_verdict(experiment: Experiment, metric: str | None = None, noise_floor: float = 0.0) -> Verdict:
+    """The verdict of a benchmark on `metric`, or on the first of `PRIMARY_METRICS` that was measured. Raises BadParameter for an unknown metric."""
+    chosen = metric or primary_metric(experiment)
+    if chosen is None:
+        return Verdict(kind="nothing_to_compare", metric="", n=0, clusters=0)
+    finished = {result.spec.spec_id for result in experiment.results if result.status == "ok"}
+    specs = [spec for spec in experiment.specs if spec.spec_id in finished or not experiment.results]
+    values = matrix(experiment, chosen)
+    rows = [experiment.specs.index(spec) for spec in specs]
+    labels = distinct_labels([spec.label for spec in specs], [spec.spec_id for spec in specs])
+    return decide(
+        values[rows] if rows else np.empty((0, 0)),
+        labels,
+        chosen,
+        clusters=stats.cluster_keys(experiment.questions) if rows else None,
+        costs=experiment_costs(experiment, [spec.spec_id for spec in specs]),
+        lower_is_better=describe(chosen).metric.direction == "lower",
+        noise_floor=noise_floor,
+        seed=experiment.seed,
+    )
+
+
+def primary_metric(experiment: Experiment) -> str | None:
+    """The first of `PRIMARY_METRICS` that any question was scored on."""
+    measured = {name for cell in experiment.cells for name in cell.metrics}
+    return next((name for name in PRIMARY_METRICS if name in measured), None)
+
+
+def matrix(experiment: Experiment, metric: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Scores by spec and question: shape `(n_specs, n_questions)`, NaN where a cell has no value. Repeated cells are averaged."""
+    rows = {spec.spec_id: row for row, spec in enumerate(experiment.specs)}
+    columns = {question.question_id: column for column, question in enumerate(experiment.questions)}
+    totals = np.zeros((len(rows), len(columns)))
+    counts = np.zeros((len(rows), len(columns)))
+    for cell in experiment.cells:
+        place = _place(cell, rows, columns)
+        if place is not None and metric in cell.metrics:
+            totals[place] += cell.metrics[metric]
+            counts[place] += 1
+    return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
+
+
+def _place(cell: QuestionResult, rows: Mapping[str, int], columns: Mapping[str, int]) -> tuple[int, int] | None:
+    row, column = rows.get(cell.spec_id), columns.get(cell.question_id)
+    return None if row is None or column is None else (row, column)
+
+
+def distinct_labels(labels: Sequence[str], spec_ids: Sequence[str]) -> list[str]:
+    """Labels that name one spec each: equal ones get the beginning of the spec id."""
+    return [
+        label if list(labels).count(label) == 1 else f"{label} ({spec_id[:6]})"
+        for label, spec_id in zip(labels, spec_ids, strict=True)
+    ]
+
+
+def experiment_costs(experiment: Experiment, spec_ids: Sequence[str]) -> tuple[Cost, ...]:
+    """Tokens delivered, dollars and seconds per strategy, as far as they were measured."""
+    results = {result.spec.spec_id: result for result in experiment.results}
+    cells: dict[str, list[QuestionResult]] = {}
+    for cell in experiment.cells:
+        cells.setdefault(cell.spec_id, []).append(cell)
+    names = (f"delivered.tokens@{experiment.top_k}", f"tokens@{experiment.top_k}")
+    tokens, dollars, seconds = [], [], []
+    for spec_id in spec_ids:
+        own, result = cells.get(spec_id, []), results.get(spec_id)
+        counts = [next((cell.metrics[name] for name in names if name in cell.metrics), None) for cell in own]
+        tokens.append(_mean([count for count in counts if count is not None]))
+        dollars.append(None if result is None else result.usage.cost_usd)
+        spent = [
+            sum(cell.query.seconds.get(stage, 0.0) for stage in ("retrieve", "generate")) for cell in own if cell.query
+        ]
+        seconds.append(_mean(spent))
+    return (
+        Cost(criterion=f"tokens delivered per question at {experiment.top_k} chunks", values=tuple(tokens)),
+        Cost(criterion="dollars of the whole run", values=tuple(dollars)),
+        Cost(criterion="seconds per question", values=tuple(seconds)),
+    )
+
+
+def in_words(verdict: Verdict) -> str:
+    """The verdict as a paragraph."""
+    if verdict.kind == "nothing_to_compare":
+        return "Nothing can be recommended: fewer than two strategies were scored on a common question."
+    title = describe(verdict.metric).title
+    title = title[:1].lower() + title[1:]
+    sentences = [_opening(verdict, title)]
+    nearest = verdict.leads[0]
+    if verdict.kind in ("winner", "tie"):
+        behind = next((lead for lead in verdict.leads if not _in_first(verdict, lead.over)), None)
+        if behind is not None and verdict.kind == "tie":
+            best = verdict.groups[0].labels[0]
+            sentences.append(f"Clearly behind is {behind.over}: {best} is ahead of it by {_interval(behind)}.")
+    if verdict.kind == "no_clear_difference":
+        sentences.append(
+            f"The two best, {verdict.groups[0].labels[0]} and {nearest.over}, differ by {_interval(nearest)}."
+        )
+    if verdict.kind != "winner" and verdict.detectable is not None:
+        sentences.append(_power(verdict))
+    if verdict.kind != "too_few_questions":
+        if verdict.proposal is not None and verdict.kind != "winner":
+            sentences.append(f"Take {verdict.proposal}: it is the {verdict.proposal_reason}.")
+        elif verdict.proposal is None:
+            sentences.append(f"Nothing speaks for one of them: {verdict.proposal_reason}.")
+    return " ".join(sentences)
+
+
+def _opening(verdict: Verdict, title: str) -> str:
+    best, basis = verdict.groups[0].labels[0], _basis(verdict)
+    mean = f"{verdict.groups[0].best_mean:.3f}"
+    if verdict.kind == "winner":
+        nearest = verdict.leads[0]
+        return f"Take {best}: on {basis} its {title} is {mean}, ahead of {nearest.over}, the next best, by {_interval(nearest)}."
+    if verdict.kind == "tie":
+        return f"On {basis} {_listed(verdict.groups[0].labels)} lead in {title} (best mean {mean}), and the questions cannot tell them apart."
+    if verdict.kind == "too_few_questions":
+        return f"Too few questions: on {basis} the highest mean {title} is {mean} ({best}), but no difference can be trusted below {MINIMUM_QUESTIONS} questions."
+    return f"No clear difference: on {basis} the {title} of {_listed(verdict.groups[0].labels)} cannot be told apart (best mean {mean})."
+
+
+def _basis(verdict: Verdict) -> str:
+    basis = f"{verdict.n} question{'s' if verdict.n != 1 else ''}"
+    if verdict.clusters < verdict.n:
+        basis += f" in {verdict.clusters} independent group{'s' if verdict.clusters != 1 else ''}"
+    return basis
+
+
+def _interval(lead: Lead) -> str:
+    if lead.low is None or lead.high is None:
+        return f"{lead.difference:+.3f} (no interval: too few independent questions)"
+    return f"{lead.difference:+.3f} (95 % interval {lead.low:+.3f} to {lead.high:+.3f}, adjusted p {lead.p:.3f})"
+
+
+def _power(verdict: Verdict) -> str:
+    if not verdict.detectable:
+        return "Their scores are the same on every question."
+    text = f"With these questions only a difference of {verdict.detectable:.3f} or more would be found reliably (80 % power)"
+    if verdict.needed is not None and verdict.needed > verdict.n:
+        return (
+            f"{text}; settling the difference seen between the two best would take about {verdict.needed:,} questions."
+        )
+    return f"{text}."
+
+
+def _in_first(verdict: Verdict, label: str) -> bool:
+    return label in verdict.groups[0].labels
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _whole(value: float) -> int | None:
+    return int(value) if math.isfinite(value) else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(sorted(values))) if values else None
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
