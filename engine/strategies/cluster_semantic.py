@@ -7,6 +7,7 @@ The objective is the one of B. Smith and A. Troynikov, "Evaluating Chunking Stra
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,8 @@ from pydantic import Field, model_validator
 from engine.models import Span
 from engine.providers.base import Models, Vectors
 from engine.strategies.base import Cut, Need, Params, Piece, Strategy
-from engine.strategies.semantic import within_limit
+from engine.strategies.outline import Seams, between
+from engine.strategies.packing import Level, TokenRuler, pack, pieces
 from engine.strategies.source import Source
 from engine.tokens import TokenMap
 
@@ -59,14 +61,18 @@ class ClusterSemantic(Strategy[ClusterSemanticParams]):
         began = time.perf_counter()
         vectors = source.sentence_vectors(models.embedder)
         embed_seconds = time.perf_counter() - began
-        units = _join(source, vectors, params.piece_tokens)
-        stops = best_stops(units, params.max_tokens, source.tokens)
-        pieces: list[Piece] = []
+        seams = Seams(source.text, source.headings)
+        units = _join(source, seams, vectors, params.piece_tokens)
+        ruler = TokenRuler(source.tokens)
+        # Only a single piece above the cap is still cut here.
+        levels = [Level("sentence", between(seams.kept([span.start for span in source.sentences])))]
+        made: list[Piece] = []
         first = 0
-        for stop in stops:
-            pieces.extend(within_limit(source.tokens, units.spans[first:stop], params.max_tokens))
+        for stop in best_stops(units, params.max_tokens, source.tokens):
+            start, end = units.spans[first].start, units.spans[stop - 1].end
+            made.extend(pieces(pack(start, end, levels, ruler, params.max_tokens), ruler))
             first = stop
-        return Cut(pieces, seconds={"embed": embed_seconds})
+        return Cut(made, seconds={"embed": embed_seconds})
 
 
 class Units(NamedTuple):
@@ -79,24 +85,30 @@ class Units(NamedTuple):
     """Shape `(n, dimension)`, rows of unit length."""
 
 
-def _join(source: Source, sentence_vectors: Vectors, piece_tokens: int) -> Units:
-    """Sentences joined up to `piece_tokens`. A piece's vector is the mean of its sentences' vectors weighted by their tokens."""
+def _join(source: Source, seams: Seams, sentence_vectors: Vectors, piece_tokens: int) -> Units:
+    """Sentences joined up to `piece_tokens`, a heading always with the sentence after it.
+
+    A piece's vector is the mean of its sentences' vectors weighted by their tokens.
+    """
     sentences = source.sentences
     ends = np.fromiter((span.end for span in sentences), dtype=np.int64, count=len(sentences))
-    totals = np.concatenate(([0], np.searchsorted(source.tokens.ends, ends, side="right")))
-    firsts = [0]
+    totals = np.concatenate(([0], source.tokens.before(ends)))
+    free = np.array([i for i, span in enumerate(sentences) if i == 0 or seams.keeps_heading(span.start)])
+    free_totals = np.append(totals[free], totals[-1])
+    places = [0]
     while True:
-        stop = int(np.searchsorted(totals, totals[firsts[-1]] + piece_tokens, side="right")) - 1
-        stop = max(stop, firsts[-1] + 1)
-        if stop >= len(sentences):
+        following = int(np.searchsorted(free_totals, free_totals[places[-1]] + piece_tokens, side="right")) - 1
+        following = max(following, places[-1] + 1)
+        if following >= free.size:
             break
-        firsts.append(stop)
+        places.append(following)
+    firsts = free[places]
     weights = np.maximum(1, np.diff(totals)).astype(np.float32)
     sums = np.add.reduceat(sentence_vectors * weights[:, None], firsts, axis=0)
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    stops = [*firsts[1:], len(sentences)]
+    edges = [*(sentences[first].start for first in firsts), len(source.text)]
     return Units(
-        spans=[Span(sentences[a].start, sentences[b - 1].end) for a, b in zip(firsts, stops, strict=True)],
+        spans=[Span(start, end) for start, end in pairwise(edges)],
         shares=np.concatenate((totals[firsts], totals[-1:])),
         vectors=(sums / np.maximum(lengths, 1e-12)).astype(np.float32),
     )

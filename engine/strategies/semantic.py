@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -13,8 +14,9 @@ from pydantic import Field
 from engine.models import SimilarityCurve, Span
 from engine.providers.base import Models, Vectors
 from engine.strategies.base import Cut, Need, Params, Piece, Strategy
+from engine.strategies.outline import Seams, between
+from engine.strategies.packing import Level, TokenRuler, pack, pieces
 from engine.strategies.source import Source
-from engine.tokens import TokenMap
 
 
 class SemanticParams(Params):
@@ -59,15 +61,18 @@ class Semantic(Strategy[SemanticParams]):
         threshold = params.threshold
         if params.mode == "percentile":
             threshold = float(np.percentile(cosines, params.percentile)) if cosines.size else -1.0
-        pieces: list[Piece] = []
-        first = 0
-        for stop in [*_boundaries(cosines < threshold, params.min_sentences), len(sentences)]:
-            pieces.extend(within_limit(source.tokens, sentences[first:stop], params.max_tokens))
-            first = stop
+        seams = Seams(source.text, source.headings)
+        starts = [0, *seams.kept([span.start for span in sentences[1:]])]
+        ruler = TokenRuler(source.tokens)
+        level = Level("sentence", between(starts))
+        made: list[Piece] = []
+        edges = [0, *_boundaries(cosines < threshold, params.min_sentences, sentences, seams), len(source.text)]
+        for start, end in pairwise(edges):
+            made.extend(pieces(pack(start, end, [level], ruler, params.max_tokens), ruler))
         curve = SimilarityCurve(
             positions=tuple(span.end for span in sentences[:-1]), values=tuple(cosines.tolist()), threshold=threshold
         )
-        return Cut(pieces, curve, {"embed": embed_seconds})
+        return Cut(made, curve, {"embed": embed_seconds})
 
 
 def neighbour_cosines(vectors: Vectors) -> NDArray[np.float32]:
@@ -79,57 +84,11 @@ def neighbour_cosines(vectors: Vectors) -> NDArray[np.float32]:
     return cosines.clip(-1.0, 1.0).round(6)
 
 
-def _boundaries(drops: NDArray[np.bool_], min_sentences: int) -> Iterator[int]:
-    """Indexes of sentences that begin a chunk: those after a drop that leave `min_sentences` on both sides."""
-    n_sentences = drops.size + 1
+def _boundaries(drops: NDArray[np.bool_], min_sentences: int, sentences: Sequence[Span], seams: Seams) -> Iterator[int]:
+    """Where a chunk begins: after a drop that leaves `min_sentences` on both sides and no heading without its body."""
     first = 0
-    for start in (np.flatnonzero(drops) + 1).tolist():
-        if start - first >= min_sentences and n_sentences - start >= min_sentences:
-            yield start
-            first = start
-
-
-def within_limit(tokens: TokenMap, units: Sequence[Span], limit: int) -> Iterator[Piece]:
-    """Neighbouring units merged greedily into pieces of at most `limit` tokens; a unit that cannot fit is cut inside."""
-    ends = np.fromiter((unit.end for unit in units), dtype=np.int64, count=len(units))
-    shares = np.searchsorted(tokens.ends, ends, side="right")
-    first = 0
-    while first < len(units):
-        start = units[first].start
-        before = int(np.searchsorted(tokens.ends, start, side="right"))
-        stop = max(first + 1, int(np.searchsorted(shares, before + limit, side="right")))
-        count = tokens.count(start, units[stop - 1].end)
-        # A slice on its own can have a few tokens more than its share of the whole text.
-        while count > limit and stop > first + 1:
-            stop -= 1
-            count = tokens.count(start, units[stop - 1].end)
-        if count <= limit:
-            yield Piece(start, units[stop - 1].end, token_count=count)
-        else:
-            yield from _cut_inside(tokens, units[first], limit)
-        first = stop
-
-
-def _cut_inside(tokens: TokenMap, unit: Span, limit: int) -> Iterator[Piece]:
-    """One unit cut into pieces of at most `limit` tokens, after white space where there is any in the second half."""
-    start = unit.start
-    while start < unit.end:
-        before = int(np.searchsorted(tokens.ends, start, side="right"))
-        last = min(before + limit, tokens.n_tokens) - 1
-        end = min(unit.end, max(start + 1, int(tokens.ends[last])))
-        end = _after_space(tokens.text, start, end, unit.end)
-        count = tokens.count(start, end)
-        while count > limit and end > start + 1:
-            end = max(start + 1, end - max(1, (end - start) * (count - limit) // (2 * count)))
-            end = _after_space(tokens.text, start, end, unit.end)
-            count = tokens.count(start, end)
-        yield Piece(start, end, token_count=count, flags=("over_limit",) if count > limit else ())
-        start = end
-
-
-def _after_space(text: str, start: int, end: int, stop: int) -> int:
-    if end == stop:
-        return end
-    half = start + (end - start) // 2
-    space = max(text.rfind(character, half, end) for character in " \n\t")
-    return space + 1 if space >= 0 else end
+    for following in (np.flatnonzero(drops) + 1).tolist():
+        enough = following - first >= min_sentences and len(sentences) - following >= min_sentences
+        if enough and seams.keeps_heading(sentences[following].start):
+            yield sentences[following].start
+            first = following

@@ -32,6 +32,11 @@ def test_topics_become_chunks() -> None:
     assert texts(cut("".join(parts), max_tokens=40, piece_tokens=8)) == parts
 
 
+def test_a_heading_stays_with_its_body() -> None:
+    text = TAX * 4 + "\n\n# Law\n\n" + SEA * 4
+    assert texts(cut(text, max_tokens=40, piece_tokens=8)) == [TAX * 4 + "\n\n", "# Law\n\n" + SEA * 4]
+
+
 def objective(vectors: np.ndarray, stops: tuple[int, ...]) -> float:
     """The definition, word for word: pairs inside chunks, each less the mean of all pairs."""
     n = len(vectors)

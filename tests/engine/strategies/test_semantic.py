@@ -87,6 +87,12 @@ def test_empty_and_blank() -> None:
     assert [chunk.flags for chunk in cut(" \n ").chunks] == [("blank",)]
 
 
+def test_a_heading_stays_with_its_body() -> None:
+    """ "# Law" is a sentence of its own and the text below it has another topic: the cut comes before the heading."""
+    text = TAX * 3 + "\n\n# Law\n\n" + SEA * 3
+    assert texts(cut(text, min_sentences=1)) == [TAX * 3 + "\n\n", "# Law\n\n" + SEA * 3]
+
+
 def test_spans_tile_the_text() -> None:
     chunks = cut(TAX * 3 + LAW * 4 + SEA * 3).chunks
     assert [c.span for c in chunks] == [Span(0, 42), Span(42, 110), Span(110, 161)]
