@@ -1,0 +1,317 @@
+"""Chat models of OpenAI or a compatible server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from engine import tokens
+from engine.errors import ModelCallFailed
+from engine.providers import loop
+from engine.providers.base import NO_USAGE, ChatReply, ChatRequest, Probe, Usage
+from engine.providers.json_answers import is_strict, last_valid
+from engine.providers.openai import BadAnswer, CallFailed, Connection
+from engine.providers.prices import Prices
+from engine.providers.vectors import well_formed
+
+_MESSAGE_TOKENS = 4
+"""Tokens a message costs besides its text, by OpenAI's counting guide."""
+_PROBE = ChatRequest(({"role": "user", "content": "Answer with the word ok."},), max_tokens=16, purpose="probe")
+_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How to ask this server: servers differ in what they accept, and say so with HTTP 400 or 422."""
+
+    schema: Literal["json_schema", "json_object", "prompt"] = "json_schema"
+    length_name: Literal["max_completion_tokens", "max_tokens"] = "max_tokens"
+    temperature: bool = True
+    seed: bool = True
+    stream_usage: bool = True
+
+    def without(self, hint: str) -> _Style | None:
+        """The next thing to try after a refusal whose body is `hint`; None when it is not about how we asked."""
+        if any(word in hint for word in ("response_format", "json_schema", "json_object", "structured output")):
+            if self.schema == "json_schema":
+                return replace(self, schema="json_object" if "json_object" in hint else "prompt")
+            return None if self.schema == "prompt" else replace(self, schema="prompt")
+        if "stream_options" in hint and self.stream_usage:
+            return replace(self, stream_usage=False)
+        if "max_completion_tokens" in hint and self.length_name == "max_tokens":
+            return replace(self, length_name="max_completion_tokens")
+        # In quotes, a word is the name of a parameter and not of something in a text that the server repeats.
+        if re.search("""["'`]temperature["'`]""", hint) and self.temperature:
+            return replace(self, temperature=False)
+        if re.search("""["'`]seed["'`]""", hint) and self.seed:
+            return replace(self, seed=False)
+        return None
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Parameters of a request that this model does not take, so that its own values hold."""
+        return tuple(name for name in ("temperature", "seed") if not getattr(self, name))
+
+
+class OpenAIChat:
+    """A chat model behind the `/v1/chat/completions` protocol.
+
+    Structured answers are asked for by JSON schema; a server that lacks it is asked for a JSON object, or told the schema in words,
+    and what it accepts is remembered. Whatever it sends, the last object that follows the schema counts. Safe to call from several threads.
+    """
+
+    def __init__(self, model: str, connection: Connection, prices: Prices) -> None:
+        self.model = model
+        self._connection = connection
+        self._prices = prices
+        self._style = _Style(
+            length_name="max_completion_tokens" if connection.endpoint.is_openai else "max_tokens",
+        )
+
+    @property
+    def scope(self) -> str:
+        """What decides the answer besides model and request: part of the cache key."""
+        return self._connection.endpoint.base_url
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """How the call ended. Never raises for a failed call."""
+        return self.complete_many([request])[0]
+
+    def complete_many(
+        self,
+        requests: Sequence[ChatRequest],
+        cancelled: Callable[[], bool] = lambda: False,
+        on_reply: Callable[[int, ChatReply], None] | None = None,
+    ) -> list[ChatReply]:
+        """Replies in the order of the requests, run concurrently. Calls in flight when `cancelled()` turns true still end; the others end as `cancelled`."""
+        replies: dict[int, ChatReply] = {}
+        for place, reply in loop.as_finished([partial(self._complete, request) for request in requests], cancelled):
+            replies[place] = reply
+            if on_reply is not None:
+                on_reply(place, reply)
+        return [replies[place] for place in range(len(requests))]
+
+    def stream(self, request: ChatRequest) -> Generator[str, None, ChatReply]:
+        """Pieces of a prose answer as they arrive; the generator returns the whole reply. Leaving it early ends the call. Raises ModelCallFailed."""
+        reply = yield from loop.emitted(partial(self._stream, request))
+        return reply
+
+    def probe(self) -> Probe:
+        """One call with one short sentence: checks address, key and model."""
+        try:
+            reply = loop.run(self._complete(_PROBE, loop.Stop(), tries=1))
+        except ModelCallFailed as error:
+            return Probe(False, str(error))
+        if reply.ok or (reply.status == "invalid_output" and reply.usage.output_tokens):
+            cost = "unknown" if reply.usage.cost_usd is None else f"{reply.usage.cost_usd:.8f} USD"
+            return Probe(True, f"{self.model} at {self._connection.endpoint.address} answers. The test cost {cost}.")
+        return Probe(False, reply.detail)
+
+    async def _complete(self, request: ChatRequest, stop: loop.Stop, tries: int | None = None) -> ChatReply:
+        began = time.perf_counter()
+        usage, attempts, told = NO_USAGE, 0, False
+        while True:
+            style = replace(self._style, schema="prompt") if told else self._style
+            try:
+                called = await self._connection.call(
+                    self.model, partial(self._ask, request, style), self._reserve(request), stop, tries=tries
+                )
+            except CallFailed as failure:
+                attempts += failure.attempts
+                usage = usage._replace(calls=usage.calls + failure.attempts)
+                if self._adapted(style, failure):
+                    continue
+                reply = ChatReply(failure.cause, detail=str(failure))
+            else:
+                attempts += called.attempts
+                reply = called.value
+                usage = usage.plus(reply.usage._replace(calls=called.attempts))
+                if _ignored_schema(request, style, reply):
+                    told = True
+                    continue
+                if told and reply.ok:
+                    self._style = style
+            return replace(reply, usage=usage, attempts=attempts, seconds=time.perf_counter() - began)
+
+    def _reserve(self, request: ChatRequest) -> int:
+        """Tokens the call may take, prompt and answer; counted only where there is a limit per minute."""
+        if self._connection.endpoint.tokens_per_minute is None:
+            return 0
+        return _prompt_tokens(request) + request.max_tokens
+
+    def _adapted(self, style: _Style, failure: CallFailed) -> bool:
+        """Whether the server refused how we asked, and there is another way that has not been tried."""
+        if failure.status_code not in (400, 404, 422, 501):
+            return False
+        if self._style.schema != style.schema and style.schema != "prompt":
+            return True
+        other = style.without(failure.hint)
+        if other is None:
+            return False
+        self._style = other
+        return True
+
+    def _parameters(self, request: ChatRequest, style: _Style) -> dict[str, Any]:
+        messages = [
+            {"role": message["role"], "content": well_formed(message["content"])} for message in request.messages
+        ]
+        parameters: dict[str, Any] = {"model": self.model, style.length_name: request.max_tokens}
+        if style.temperature:
+            parameters["temperature"] = request.temperature
+        if style.seed and request.seed is not None:
+            parameters["seed"] = request.seed
+        if request.schema is not None and style.schema == "json_schema":
+            parameters["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {
+                    "name": request.schema_name,
+                    "schema": request.schema,
+                    "strict": is_strict(request.schema),
+                },
+            }
+        elif request.schema is not None:
+            if style.schema == "json_object":
+                parameters["response_format"] = {"type": "json_object"}
+            messages.append({"role": "user", "content": _schema_in_words(request.schema)})
+        return {**parameters, "messages": messages}
+
+    async def _ask(self, request: ChatRequest, style: _Style) -> ChatReply:
+        response = await self._connection.client.chat.completions.create(**self._parameters(request, style))
+        choices: Any = getattr(response, "choices", None)
+        if not isinstance(choices, list) or not choices or getattr(choices[0], "message", None) is None:
+            raise BadAnswer
+        message = choices[0].message
+        text = message.content if isinstance(message.content, str) else ""
+        usage = self._usage(getattr(response, "usage", None), request, text)
+        return self._reply(request, style, text, choices[0].finish_reason, getattr(message, "refusal", None), usage)
+
+    def _reply(
+        self,
+        request: ChatRequest,
+        style: _Style,
+        text: str,
+        finish_reason: str | None,
+        refusal: str | None,
+        usage: Usage,
+    ) -> ChatReply:
+        """What the answer is worth: ok, refused, or not usable."""
+        extra: dict[str, Any] = {"finish_reason": finish_reason}
+        if style.dropped:
+            extra["dropped"] = list(style.dropped)
+        if refusal or finish_reason == "content_filter":
+            detail = f"{self.model} refused to answer. Ask differently, or use another model."
+            return ChatReply("refused", text=text, detail=detail, usage=usage, extra=extra)
+        text = _THOUGHTS.sub("", text)
+        problem, data = "", None
+        if request.schema is not None:
+            data, problem = last_valid(text, request.schema)
+        elif not text.strip():
+            problem = "is empty"
+        if not problem:
+            return ChatReply("ok", text=text, data=data, usage=usage, extra=extra)
+        remedy = "Try again, or use another model."
+        if finish_reason == "length":
+            remedy = f"It reached {request.max_tokens} tokens: raise MAX_TOKENS."
+        return ChatReply(
+            "invalid_output",
+            text=text,
+            detail=f"The answer of {self.model} {problem}. {remedy}",
+            usage=usage,
+            extra=extra,
+        )
+
+    def _usage(self, said: Any, request: ChatRequest, text: str) -> Usage:
+        """The server's numbers where it gives them, else counted here and marked so."""
+        sent, written = getattr(said, "prompt_tokens", None), getattr(said, "completion_tokens", None)
+        if isinstance(sent, int) and isinstance(written, int):
+            cached = getattr(getattr(said, "prompt_tokens_details", None), "cached_tokens", None)
+            usage = Usage(sent, written, cached if isinstance(cached, int) else 0, calls=1)
+        else:
+            usage = Usage(_prompt_tokens(request), tokens.count(text), calls=1, counted=True)
+        return self._prices.priced(self.model, usage)
+
+    async def _stream(self, request: ChatRequest, emit: Callable[[str], None]) -> ChatReply:
+        began = time.perf_counter()
+        attempts, passed = 0, False
+
+        def pass_on(piece: str) -> None:
+            nonlocal passed
+            passed = True
+            emit(piece)
+
+        while True:
+            style = self._style
+            try:
+                called = await self._connection.call(
+                    self.model,
+                    partial(self._receive, request, style, pass_on),
+                    self._reserve(request),
+                    loop.Stop(),
+                    begun=lambda: passed,
+                    watch=False,
+                )
+            except CallFailed as failure:
+                attempts += failure.attempts
+                if passed or not self._adapted(style, failure):
+                    raise
+                continue
+            reply = called.value
+            if not reply.ok:
+                raise ModelCallFailed(reply.detail, "refused" if reply.status == "refused" else "invalid_output")
+            attempts += called.attempts
+            usage = reply.usage._replace(calls=attempts)
+            return replace(reply, usage=usage, attempts=attempts, seconds=time.perf_counter() - began)
+
+    async def _receive(self, request: ChatRequest, style: _Style, emit: Callable[[str], None]) -> ChatReply:
+        """One try at a streamed answer. Raises BadAnswer when the stream ends before the answer does."""
+        parameters = self._parameters(request, style)
+        if style.stream_usage:
+            parameters["stream_options"] = {"include_usage": True}
+        timeout = self._connection.endpoint.timeout
+        text, refusal, finish_reason, said = "", "", None, None
+        async with asyncio.timeout(timeout) as gap:
+            stream = await self._connection.client.chat.completions.create(stream=True, **parameters)
+            if not hasattr(stream, "__aiter__"):
+                raise BadAnswer
+            async with stream:
+                async for event in stream:
+                    gap.reschedule(asyncio.get_running_loop().time() + timeout)
+                    said = getattr(event, "usage", None) or said
+                    for choice in getattr(event, "choices", None) or ():
+                        refusal += getattr(choice.delta, "refusal", None) or ""
+                        finish_reason = choice.finish_reason or finish_reason
+                        if piece := choice.delta.content:
+                            text += piece
+                            emit(piece)
+        if finish_reason is None:
+            raise BadAnswer("broke off its answer", "Try again.", "unavailable")
+        return self._reply(request, style, text, finish_reason, refusal, self._usage(said, request, text))
+
+
+def _ignored_schema(request: ChatRequest, style: _Style, reply: ChatReply) -> bool:
+    """Whether the server took the schema and did not follow it: some ignore what they do not know."""
+    return (
+        request.schema is not None
+        and style.schema != "prompt"
+        and reply.status == "invalid_output"
+        and reply.extra.get("finish_reason") != "length"
+    )
+
+
+def _schema_in_words(schema: Mapping[str, Any]) -> str:
+    return (
+        "Answer with one JSON object and nothing else: no explanation, no code fence. It must follow this JSON schema:\n"
+        + json.dumps(schema, ensure_ascii=False)
+    )
+
+
+def _prompt_tokens(request: ChatRequest) -> int:
+    schema = "" if request.schema is None else json.dumps(request.schema)
+    texts = [message["content"] for message in request.messages]
+    return sum(tokens.count(text) + _MESSAGE_TOKENS for text in texts) + tokens.count(schema)

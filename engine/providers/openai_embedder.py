@@ -1,0 +1,282 @@
+"""Embeddings from OpenAI or a compatible server."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from engine import tokens
+from engine.errors import ModelCallFailed
+from engine.providers import loop
+from engine.providers.base import NO_USAGE, Embedded, EmbeddedBatch, Probe, TextKind, Usage, Vectors
+from engine.providers.guide import known, prefixes
+from engine.providers.long_inputs import over_limit, refusal, split
+from engine.providers.openai import BadAnswer, CallFailed, Connection
+from engine.providers.prices import Prices
+from engine.providers.vectors import unit_rows, well_formed
+
+
+class RequestLimits(NamedTuple):
+    """What one request may hold."""
+
+    texts: int
+    tokens: int
+
+
+OPENAI_LIMITS = RequestLimits(2048, 300_000)
+"""OpenAI's documented limits of one embedding request."""
+SERVER_LIMITS = RequestLimits(256, 64_000)
+"""Servers of one's own differ; a request that is still too large is sent again as two."""
+
+
+class _Item(NamedTuple):
+    """One distinct text: where it stands in the call, and the parts it is sent as."""
+
+    position: int
+    parts: tuple[str, ...]
+    counts: tuple[int, ...]
+    """Tokens of each part."""
+
+
+class _Answer(NamedTuple):
+    vectors: Vectors
+    usage: Usage
+
+
+class OpenAIEmbedder:
+    """An embedding model behind the `/v1/embeddings` protocol.
+
+    Requests are filled up to the server's limits, equal texts are sent once, calls run concurrently, and the order is restored.
+    A text longer than the model reads is reported before anything is sent, or with `long_input="split"` embedded in parts whose
+    vectors are averaged by their tokens. The empty string is not sent; it gets the first unit vector. Safe to call from several threads.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        connection: Connection,
+        prices: Prices,
+        dimension: int | None = None,
+        long_input: str = "fail",
+        limits: RequestLimits | None = None,
+    ) -> None:
+        """`dimension`: vector size to ask for; None takes the model's own."""
+        self.model = model
+        self._connection = connection
+        self._prices = prices
+        self._asked = dimension
+        self._known = known(model)
+        self._long_input = long_input
+        self._query_prefix, self._passage_prefix = prefixes(model)
+        self._limits = limits or (OPENAI_LIMITS if connection.endpoint.is_openai else SERVER_LIMITS)
+        self._seen: int | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Asked for, or known from the guide, or found out by one call. Raises ModelCallFailed in the last case."""
+        expected = self._expected
+        if expected is None:
+            (answer,) = self._ask_all([["dimension"]], [1])
+            if isinstance(answer, CallFailed):
+                raise answer
+            expected = answer.vectors.shape[1]
+        return expected
+
+    @property
+    def max_input_tokens(self) -> int | None:
+        return None if self._known is None else self._known.max_input_tokens
+
+    @property
+    def scope(self) -> str:
+        """What decides the vectors besides model, dimension, kind and text: part of the cache key."""
+        return "|".join(
+            (self._connection.endpoint.base_url, self._long_input, self._query_prefix, self._passage_prefix)
+        )
+
+    def embed(self, texts: Sequence[str], kind: TextKind = "passage") -> Embedded:
+        """Vectors in the order of `texts`: shape `(n_texts, dimension)`, float32, rows of unit length. Raises ModelCallFailed."""
+        if not texts:
+            return Embedded(np.zeros((0, self.dimension), dtype=np.float32), NO_USAGE)
+        vectors: Vectors | None = None
+        usage = NO_USAGE
+        for batch in self.embed_batches(texts, kind):
+            if vectors is None:
+                vectors = np.zeros((len(texts), batch.vectors.shape[1]), dtype=np.float32)
+            vectors[list(batch.positions)] = batch.vectors
+            usage = usage.plus(batch.usage)
+        assert vectors is not None
+        return Embedded(vectors, usage)
+
+    def embed_batches(self, texts: Sequence[str], kind: TextKind = "passage") -> Iterator[EmbeddedBatch]:
+        """The same in parts, each as soon as its call ends, so that a caller can store what was paid for.
+
+        When a call fails, those in flight still arrive; then ModelCallFailed is raised.
+        """
+        places: dict[str, list[int]] = {}
+        for position, text in enumerate(texts):
+            places.setdefault(text, []).append(position)
+        empty = places.pop("", None)
+        if empty:
+            yield EmbeddedBatch(tuple(empty), unit_rows(np.zeros((len(empty), self.dimension))), NO_USAGE)
+        copies = list(places.values())
+        pending = self._pack(self._items(list(places), kind))
+        failed: list[CallFailed] = []
+        while pending and not failed:
+            batches, pending = pending, []
+            calls = [partial(self._send, batch) for batch in batches]
+            for number, answer in loop.as_finished(calls, cancelled=lambda: bool(failed)):
+                batch = batches[number]
+                if not isinstance(answer, CallFailed):
+                    rows = [row for row, item in enumerate(batch) for _ in copies[item.position]]
+                    positions = tuple(place for item in batch for place in copies[item.position])
+                    yield EmbeddedBatch(positions, answer.vectors[rows], answer.usage)
+                elif _too_large(answer) and len(batch) > 1:
+                    pending += self._halves(batch)
+                else:
+                    failed.append(answer)
+        if failed:
+            raise next((failure for failure in failed if failure.cause != "cancelled"), failed[0])
+
+    def probe(self) -> Probe:
+        """One call with one word: checks address, key, model and dimension."""
+        try:
+            vectors, usage = self._probe_call()
+        except ModelCallFailed as error:
+            return Probe(False, str(error))
+        cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.8f} USD"
+        return Probe(
+            True,
+            f"{self.model} at {self._connection.endpoint.address} works: {vectors.shape[1]} dimensions. The test cost {cost}.",
+        )
+
+    def _probe_call(self) -> _Answer:
+        (answer,) = self._ask_all([["probe"]], [1], tries=1)
+        if isinstance(answer, CallFailed):
+            raise answer
+        return answer
+
+    def _items(self, texts: Sequence[str], kind: TextKind) -> list[_Item]:
+        prefix = self._query_prefix if kind == "query" else self._passage_prefix
+        prepared = [prefix + well_formed(text) for text in texts]
+        limit = self.max_input_tokens
+        long = set(over_limit(prepared, limit))
+        if long and self._long_input != "split":
+            raise refusal(self.model, limit or 0, [prepared[place] for place in sorted(long)], len(texts), tokens.count)
+        items = []
+        for position, text in enumerate(prepared):
+            parts = tuple(split(text, limit)) if position in long and limit else (text,)
+            items.append(_Item(position, parts, tuple(tokens.count(part) for part in parts)))
+        return items
+
+    def _pack(self, items: Sequence[_Item]) -> list[list[_Item]]:
+        """Batches filled in order up to the limits. A text whose parts alone exceed them is a batch of its own."""
+        batches: list[list[_Item]] = []
+        texts, size = 0, 0
+        for item in items:
+            size += sum(item.counts)
+            texts += len(item.parts)
+            if not batches or texts > self._limits.texts or size > self._limits.tokens:
+                batches.append([])
+                texts, size = len(item.parts), sum(item.counts)
+            batches[-1].append(item)
+        return batches
+
+    def _ask_all(
+        self, inputs: Sequence[list[str]], counts: Sequence[int], tries: int | None = None
+    ) -> list[_Answer | CallFailed]:
+        calls: list[Callable[[loop.Stop], Coroutine[Any, Any, _Answer | CallFailed]]] = [
+            partial(self._ask, texts, count, tries=tries) for texts, count in zip(inputs, counts, strict=True)
+        ]
+        return [answer for _, answer in sorted(loop.as_finished(calls), key=lambda ended: ended[0])]
+
+    def _halves(self, batch: list[_Item]) -> list[list[_Item]]:
+        """The batch as two, for a server that finds it too large; later requests start at that size."""
+        middle = len(batch) // 2
+        self._limits = self._limits._replace(texts=max(1, min(self._limits.texts, middle)))
+        return [batch[:middle], batch[middle:]]
+
+    async def _send(self, batch: Sequence[_Item], stop: loop.Stop) -> _Answer | CallFailed:
+        """One vector per item of the batch."""
+        answer = await self._ask(
+            [part for item in batch for part in item.parts], sum(sum(item.counts) for item in batch), stop
+        )
+        if isinstance(answer, CallFailed):
+            return answer
+        starts = np.cumsum([0, *(len(item.parts) for item in batch)])[:-1]
+        weights = np.array([count for item in batch for count in item.counts], dtype=np.float64)
+        return answer._replace(vectors=unit_rows(np.add.reduceat(answer.vectors * weights[:, None], starts, axis=0)))
+
+    async def _ask(
+        self, texts: list[str], token_count: int, stop: loop.Stop, tries: int | None = None
+    ) -> _Answer | CallFailed:
+        async def send() -> _Answer:
+            options: dict[str, Any] = {} if self._asked is None else {"dimensions": self._asked}
+            response = await self._connection.client.embeddings.create(
+                model=self.model, input=texts, encoding_format="base64", **options
+            )
+            return _Answer(self._vectors(response, len(texts)), self._usage(response, token_count))
+
+        try:
+            called = await self._connection.call(self.model, send, token_count, stop, tries=tries)
+        except CallFailed as failure:
+            return failure
+        usage = called.value.usage._replace(calls=called.attempts)
+        return called.value._replace(usage=self._prices.priced(self.model, usage))
+
+    @property
+    def _expected(self) -> int | None:
+        return self._asked or (self._known.dimension if self._known else self._seen)
+
+    def _vectors(self, response: Any, count: int) -> Vectors:
+        """Rows in the order that was asked. Raises BadAnswer for anything but one finite vector of the right size per text."""
+        data = getattr(response, "data", None)
+        if not isinstance(data, list) or len(data) != count:
+            found = len(data) if isinstance(data, list) else "no"
+            raise BadAnswer(
+                f"returned {found} vectors for {count} texts", "Try again; if it stays, use another server."
+            )
+        try:
+            rows = [_row(entry.embedding) for entry in data]
+            order = [entry.index for entry in data]
+        except (AttributeError, TypeError, ValueError):
+            raise BadAnswer from None
+        if all(index is None for index in order):
+            order = list(range(count))
+        if sorted(order, key=str) != sorted(range(count), key=str):
+            raise BadAnswer("returned vectors that cannot be told apart (wrong indexes)", "Use another server.")
+        expected = self._expected or rows[0].size
+        if wrong := {row.size for row in rows} - {expected}:
+            raise BadAnswer(
+                f"returned vectors of {wrong.pop()} dimensions where {expected} are expected",
+                "Check EMBEDDING_MODEL and EMBEDDING_DIMENSION.",
+            )
+        vectors = np.empty((count, expected), dtype=np.float32)
+        vectors[order] = rows
+        if not np.isfinite(vectors).all():
+            raise BadAnswer("returned vectors that are not numbers", "Use another server.")
+        self._seen = expected
+        return vectors
+
+    def _usage(self, response: Any, token_count: int) -> Usage:
+        said = getattr(getattr(response, "usage", None), "prompt_tokens", None)
+        if isinstance(said, int) and said > 0:
+            return Usage(input_tokens=said)
+        return Usage(input_tokens=token_count, counted=True)
+
+
+def _row(embedding: Any) -> Vectors:
+    """A vector from base64 (little-endian float32) or from a list of numbers, for servers that know only that."""
+    if isinstance(embedding, str):
+        return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)
+    row = np.asarray(embedding, dtype=np.float32)
+    if row.ndim != 1:
+        raise ValueError("a vector has one axis")
+    return row
+
+
+def _too_large(failure: CallFailed) -> bool:
+    return failure.status_code == 413 or (failure.status_code in (400, 422) and "batch" in failure.hint)
