@@ -14,12 +14,15 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from engine.documents.base import Block, Parsed
 from engine.documents.decode import Lines, clean_value, decode, non_blank
 from engine.documents.limits import check_paragraphs
+from engine.documents.patterns import PLAIN, Hint
+from engine.documents.placing import fill_gaps, structured
 from engine.documents.tree import Placed, nest
-from engine.models import NodeKind, Span, Structure
+from engine.models import NodeKind, Span
 from engine.settings import Settings
 
 _LEAVES = {"fence": NodeKind.CODE, "code_block": NodeKind.CODE, "html_block": NodeKind.PARAGRAPH}
 _FRONT_MATTER_LINE = re.compile(r"^([A-Za-z][\w-]{0,40}):[ \t]+(\S.*)$", re.MULTILINE)
+_BOLD_LINE = re.compile(r"(\*\*|__)(?!\s)[^\n]{1,200}(?<!\s)\1")
 _TITLE_LIMIT = 2000
 """Characters of a heading whose inline markup is resolved; longer ones are kept as written."""
 
@@ -36,17 +39,17 @@ class MarkdownReader:
         text = decoded.text
         lines = Lines(text)
         tokens = _parser().parse(text)
-        placed = fill_gaps(_Walk(tokens, lines).placed, text)
-        check_paragraphs(len(placed), name, settings)
-        headed = any(item.block.kind in (NodeKind.SECTION, NodeKind.ARTICLE) for item in placed)
+        walk = _Walk(tokens, lines)
+        check_paragraphs(len(walk.placed), name, settings)
+        placed, structure = structured(walk.placed, walk.hints, text)
         metadata = {"encoding": decoded.encoding}
         if tokens and tokens[0].type == "front_matter":
             metadata |= _front_matter(tokens[0].content)
         characters = non_blank(text)
         return Parsed(
             text=text,
-            tree=nest(placed, len(text)),
-            structure=Structure(rule="headings" if headed else "none", confidence="high" if headed else "none"),
+            tree=nest(fill_gaps(placed, text), len(text)),
+            structure=structure,
             visible_characters=characters,
             kept_characters=characters,
             warnings=decoded.notices,
@@ -55,26 +58,6 @@ class MarkdownReader:
 
 
 READER = MarkdownReader()
-
-
-def fill_gaps(placed: Sequence[Placed], text: str) -> list[Placed]:
-    """The blocks, and a paragraph for every non-blank stretch between them, so that leaves hold the whole text."""
-    filled: list[Placed] = []
-    reached = 0
-
-    def fill(end: int) -> None:
-        stretch = text[reached:end]
-        if stretch.strip():
-            start = reached + len(stretch) - len(stretch.lstrip())
-            block = Block(NodeKind.PARAGRAPH, stretch.strip(), rule="markup")
-            filled.append(Placed(block, Span(start, reached + len(stretch.rstrip()))))
-
-    for item in placed:
-        fill(item.span.start)
-        filled.append(item)
-        reached = max(reached, item.span.end)
-    fill(len(text))
-    return filled
 
 
 class _Walk:
@@ -86,6 +69,8 @@ class _Walk:
         self._depth = 0
         """List items around the current token."""
         self.placed: list[Placed] = []
+        self.hints: list[Hint] = []
+        """How each placed block looks."""
         index = 0
         while index < len(tokens):
             index = self._step(index)
@@ -97,7 +82,7 @@ class _Walk:
             self._heading(token, self._tokens[index + 1].content)
             return index + 3
         if token.type == "paragraph_open":
-            self._add(NodeKind.PARAGRAPH, token, self._tokens[index + 1].content)
+            self._paragraph(token, self._tokens[index + 1].content)
             return index + 3
         if token.type == "list_item_open":
             return self._item(index)
@@ -113,11 +98,11 @@ class _Walk:
 
     def _heading(self, token: Token, content: str) -> None:
         if token.level > 0:
-            self._add(NodeKind.PARAGRAPH, token, content)
+            self._paragraph(token, content)
             return
         span = self._span(token)
         block = Block(NodeKind.SECTION, plain(content), level=int(token.tag[1]), rule="heading")
-        self.placed.append(Placed(block, span, heading=span))
+        self._place(Placed(block, span, heading=span))
 
     def _item(self, index: int) -> int:
         token, first = self._tokens[index], self._tokens[index + 1]
@@ -133,7 +118,7 @@ class _Walk:
                 span = Span(span.start, span.start)
         label = f"{token.info}{token.markup}" if token.info else None
         block = Block(NodeKind.LIST_ITEM, content, level=self._depth, label=label, rule="list")
-        self.placed.append(Placed(block, span))
+        self._place(Placed(block, span))
         return after
 
     def _table(self, index: int) -> int:
@@ -159,7 +144,7 @@ class _Walk:
         delimiter_end = self._lines.span(table.map[0], table.map[0] + 2).end if table.map else whole.end
         spans[0] = Span(whole.start, delimiter_end)
         block = Block(NodeKind.TABLE, "", level=self._level(), rule="table", rows=tuple(rows), header_rows=header_rows)
-        self.placed.append(Placed(block, whole, row_spans=tuple(spans)))
+        self._place(Placed(block, whole, row_spans=tuple(spans)))
         return index + 1
 
     def _note(self, index: int) -> int:
@@ -171,7 +156,7 @@ class _Walk:
                 contents.append(self._tokens[index].content)
             index += 1
         block = Block(NodeKind.NOTE, "\n\n".join(contents), level=self._level(), label=label, rule="footnote")
-        self.placed.append(Placed(block, self._span(token)))
+        self._place(Placed(block, self._span(token)))
         return index + 1
 
     def _leaf(self, token: Token) -> None:
@@ -179,10 +164,16 @@ class _Walk:
         if token.type == "fence" and token.info.strip():
             attributes["language"] = token.info.split()[0]
         block = Block(_LEAVES[token.type], token.content, self._level(), rule=token.type, attributes=attributes)
-        self.placed.append(Placed(block, self._span(token)))
+        self._place(Placed(block, self._span(token)))
 
-    def _add(self, kind: NodeKind, token: Token, content: str) -> None:
-        self.placed.append(Placed(Block(kind, content, self._level(), rule="paragraph"), self._span(token)))
+    def _paragraph(self, token: Token, content: str) -> None:
+        bold = _BOLD_LINE.fullmatch(content)
+        block = Block(NodeKind.PARAGRAPH, plain(content) if bold else content, self._level(), rule="paragraph")
+        self._place(Placed(block, self._span(token)), Hint(bold=True) if bold else PLAIN)
+
+    def _place(self, placed: Placed, hint: Hint = PLAIN) -> None:
+        self.placed.append(placed)
+        self.hints.append(hint)
 
     def _level(self) -> int:
         return self._depth + 1 if self._depth else 0
