@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -21,7 +21,9 @@ BUNDLED = "wordllama"
 class Settings(BaseSettings):
     """One field per variable; the variable is the field's name in capitals."""
 
-    model_config = SettingsConfigDict(env_file=".env", env_file_encoding="utf-8", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_file=".env", env_file_encoding="utf-8", env_ignore_empty=True, extra="ignore", frozen=True
+    )
 
     openai_api_key: SecretStr | None = Field(
         None, description="Key for OpenAI or a compatible server. Without it everything runs on bundled parts."
@@ -69,9 +71,8 @@ class Settings(BaseSettings):
     concurrency: int = Field(16, ge=1, le=256, description="Model calls in flight at once.")
     requests_per_minute: int | None = Field(None, ge=1, description="Most model requests a minute. Default: no limit.")
     tokens_per_minute: int | None = Field(None, ge=1, description="Most model tokens a minute. Default: no limit.")
-    long_input: str = Field(
+    long_input: Literal["fail", "split"] = Field(
         "fail",
-        pattern="^(fail|split)$",
         description="Text longer than the embedding model reads: `fail`, or `split` and average the parts.",
     )
     prices_file: Path | None = Field(
@@ -82,6 +83,7 @@ class Settings(BaseSettings):
     )
     database_url: str | None = Field(
         None,
+        repr=False,
         description="PostgreSQL address, such as postgresql+psycopg://user:password@host/name. Default: SQLite in DATA_DIR.",
     )
     qdrant_url: str | None = Field(
@@ -100,8 +102,8 @@ class Settings(BaseSettings):
     parse_memory_mb: int = Field(1024, ge=128, description="Memory one document may take to parse, in MB.")
     host: str = Field("127.0.0.1", description="Address the app listens on.")
     port: int = Field(8501, ge=1, le=65535, description="Port the app listens on.")
-    log_level: str = Field(
-        "INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe messages that are logged."
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="Least severe messages that are logged."
     )
 
     @cached_property
