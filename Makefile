@@ -1,7 +1,6 @@
 # Everything runs in a local .venv that holds exactly the pinned requirements.
 PYTHON ?= python3
 BIN := .venv/bin
-DATA := $(if $(DATA_DIR),$(DATA_DIR),data)
 
 .PHONY: run test lint bench bench-chunking bench-documents bench-peers clean
 
@@ -18,7 +17,7 @@ run: .venv/.product
 	$(BIN)/python -m app
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto $(ARGS)
 
 lint: .venv/.dev
 	$(BIN)/ruff format --check .
