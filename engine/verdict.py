@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from engine import stats
 from engine.metrics import describe
 from engine.models import Record
-from engine.records import Experiment, QuestionResult
 
 Kind = Literal["winner", "tie", "no_clear_difference", "too_few_questions", "nothing_to_compare"]
 
@@ -21,16 +19,6 @@ MINIMUM_QUESTIONS = 30
 """Below this many common questions no winner is named: intervals of so few are themselves unsure."""
 SAME_COST = 0.05
 """Costs within 5 % of each other count as equal."""
-PRIMARY_METRICS = (
-    "delivered.recall@1000tok",
-    "recall@1000tok",
-    "delivered.recall@2000tok",
-    "recall@2000tok",
-    "delivered.recall@500tok",
-    "recall@500tok",
-    "answer_similarity",
-)
-"""What decides, in order of preference: recall at an equal token budget, then answers. Never recall at k, which favours large chunks."""
 
 
 class Cost(Record):
@@ -40,6 +28,8 @@ class Cost(Record):
     """In words, such as "tokens delivered per question"."""
     values: tuple[float | None, ...]
     """One per strategy, in the order of the labels; less is better."""
+    negligible: float = 0.0
+    """A difference up to this is no reason to prefer one."""
 
 
 class Group(Record):
@@ -99,9 +89,9 @@ def decide(
     A difference counts when its sign-flip p, Holm-adjusted over all pairs, is at most 5 %, its interval excludes 0 and it exceeds `noise_floor`.
     """
     scores = np.asarray(values, dtype=np.float64)
-    common = ~np.isnan(scores).any(axis=0)
+    common = np.flatnonzero(~np.isnan(scores).any(axis=0))
     scores = scores[:, common]
-    keys = None if clusters is None else [key for key, kept in zip(clusters, common, strict=True) if kept]
+    keys = None if clusters is None else [clusters[int(i)] for i in common]
     n = scores.shape[1]
     independent = n if keys is None else len(set(keys))
     if scores.shape[0] < 2 or n == 0:
@@ -110,7 +100,8 @@ def decide(
         scores = -scores
     pairs = stats.all_pairs(scores, keys, seed, resamples)
     means = np.sort(scores, axis=1).mean(axis=1)
-    order = sorted(range(len(labels)), key=lambda i: (-round(means[i], 12), labels[i]))
+    # Equal means are ordered by their scores before their names, so that renaming a strategy changes nothing.
+    order = sorted(range(len(labels)), key=lambda i: (-round(means[i], 12), sorted(scores[i]), labels[i]))
     ahead = _clearly_ahead(pairs, noise_floor)
     members = _tie_groups(order, ahead)
     sign = -1.0 if lower_is_better else 1.0
@@ -143,7 +134,7 @@ def decide(
     )
 
 
-def _clearly_ahead(pairs: stats.AllPairs, noise_floor: float) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+def _clearly_ahead(pairs: stats.AllPairs, noise_floor: float) -> NDArray[np.bool_]:
     """Which row is clearly better than which column."""
     floor = 0.0 if math.isnan(noise_floor) else noise_floor
     return np.asarray(
@@ -151,7 +142,7 @@ def _clearly_ahead(pairs: stats.AllPairs, noise_floor: float) -> np.ndarray[tupl
     )
 
 
-def _tie_groups(order: Sequence[int], ahead: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> list[list[int]]:
+def _tie_groups(order: Sequence[int], ahead: NDArray[np.bool_]) -> list[list[int]]:
     left, groups = list(order), []
     while left:
         leader = left[0]
@@ -188,97 +179,17 @@ def _proposal(
         if len(amounts) < len(known) or not amounts:
             continue
         least, most = min(amounts), max(amounts)
-        left = [i for i, value in known if value is not None and value <= least * (1 + SAME_COST)]
+        left = [
+            i
+            for i, value in known
+            if value is not None and value <= max(least * (1 + SAME_COST), least + cost.negligible)
+        ]
         if len(left) == 1:
             return (
                 labels[left[0]],
                 f"cheapest of {len(candidates)} that tie, by {cost.criterion}: {_number(least)} against up to {_number(most)}",
             )
     return None, f"{len(left)} of {len(candidates)} that tie cost the same" if costs else "no cost was measured"
-
-
-def recommend(experiment: Experiment, metric: str | None = None, noise_floor: float = 0.0) -> str:
-    """One paragraph for a stakeholder, with its numbers, that claims no more than the intervals do."""
-    return in_words(experiment_verdict(experiment, metric, noise_floor))
-
-
-def experiment_verdict(experiment: Experiment, metric: str | None = None, noise_floor: float = 0.0) -> Verdict:
-    """The verdict of a benchmark on `metric`, or on the first of `PRIMARY_METRICS` that was measured. Raises BadParameter for an unknown metric."""
-    chosen = metric or primary_metric(experiment)
-    if chosen is None:
-        return Verdict(kind="nothing_to_compare", metric="", n=0, clusters=0)
-    finished = {result.spec.spec_id for result in experiment.results if result.status == "ok"}
-    specs = [spec for spec in experiment.specs if spec.spec_id in finished or not experiment.results]
-    values = matrix(experiment, chosen)
-    rows = [experiment.specs.index(spec) for spec in specs]
-    labels = distinct_labels([spec.label for spec in specs], [spec.spec_id for spec in specs])
-    return decide(
-        values[rows] if rows else np.empty((0, 0)),
-        labels,
-        chosen,
-        clusters=stats.cluster_keys(experiment.questions) if rows else None,
-        costs=experiment_costs(experiment, [spec.spec_id for spec in specs]),
-        lower_is_better=describe(chosen).metric.direction == "lower",
-        noise_floor=noise_floor,
-        seed=experiment.seed,
-    )
-
-
-def primary_metric(experiment: Experiment) -> str | None:
-    """The first of `PRIMARY_METRICS` that any question was scored on."""
-    measured = {name for cell in experiment.cells for name in cell.metrics}
-    return next((name for name in PRIMARY_METRICS if name in measured), None)
-
-
-def matrix(experiment: Experiment, metric: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Scores by spec and question: shape `(n_specs, n_questions)`, NaN where a cell has no value. Repeated cells are averaged."""
-    rows = {spec.spec_id: row for row, spec in enumerate(experiment.specs)}
-    columns = {question.question_id: column for column, question in enumerate(experiment.questions)}
-    totals = np.zeros((len(rows), len(columns)))
-    counts = np.zeros((len(rows), len(columns)))
-    for cell in experiment.cells:
-        place = _place(cell, rows, columns)
-        if place is not None and metric in cell.metrics:
-            totals[place] += cell.metrics[metric]
-            counts[place] += 1
-    return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
-
-
-def _place(cell: QuestionResult, rows: Mapping[str, int], columns: Mapping[str, int]) -> tuple[int, int] | None:
-    row, column = rows.get(cell.spec_id), columns.get(cell.question_id)
-    return None if row is None or column is None else (row, column)
-
-
-def distinct_labels(labels: Sequence[str], spec_ids: Sequence[str]) -> list[str]:
-    """Labels that name one spec each: equal ones get the beginning of the spec id."""
-    return [
-        label if list(labels).count(label) == 1 else f"{label} ({spec_id[:6]})"
-        for label, spec_id in zip(labels, spec_ids, strict=True)
-    ]
-
-
-def experiment_costs(experiment: Experiment, spec_ids: Sequence[str]) -> tuple[Cost, ...]:
-    """Tokens delivered, dollars and seconds per strategy, as far as they were measured."""
-    results = {result.spec.spec_id: result for result in experiment.results}
-    cells: dict[str, list[QuestionResult]] = {}
-    for cell in experiment.cells:
-        cells.setdefault(cell.spec_id, []).append(cell)
-    names = (f"delivered.tokens@{experiment.top_k}", f"tokens@{experiment.top_k}")
-    tokens, dollars, seconds = [], [], []
-    for spec_id in spec_ids:
-        own, result = cells.get(spec_id, []), results.get(spec_id)
-        counts = [next((cell.metrics[name] for name in names if name in cell.metrics), None) for cell in own]
-        tokens.append(_mean([count for count in counts if count is not None]))
-        dollars.append(None if result is None else result.usage.cost_usd)
-        spent = [
-            sum(cell.query.seconds.get(stage, 0.0) for stage in ("retrieve", "generate")) for cell in own if cell.query
-        ]
-        seconds.append(_mean(spent))
-    return (
-        Cost(criterion=f"tokens delivered per question at {experiment.top_k} chunks", values=tuple(tokens)),
-        Cost(criterion="dollars of the whole run", values=tuple(dollars)),
-        Cost(criterion="seconds per question", values=tuple(seconds)),
-    )
 
 
 def in_words(verdict: Verdict) -> str:
@@ -359,10 +270,6 @@ def _known(value: float) -> float | None:
 
 def _whole(value: float) -> int | None:
     return int(value) if math.isfinite(value) else None
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(sorted(values))) if values else None
 
 
 def _number(value: float) -> str:
