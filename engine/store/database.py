@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, exc, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
 
-from engine.errors import BadSetting, StoreUnavailable
+from engine.errors import BadRequest, BadSetting, StoreUnavailable
 from engine.store.migrations import migrate
 
 BUSY_SECONDS = 30.0
@@ -93,6 +93,10 @@ class Database:
                 "All connections to the database are in use. Nothing was changed. Try again in a moment."
             ) from error
         except exc.DBAPIError as error:
+            if "nul (0x00)" in str(error.orig).lower():
+                raise BadRequest(
+                    "An id holds the NUL character, which PostgreSQL does not store. Nothing was changed. Remove it and try again."
+                ) from None
             words = _words(error, self.place)
             if words is None:
                 raise
@@ -131,6 +135,7 @@ def _parse(url: str) -> URL:
     return parsed
 
 
+# Parameters are hidden in both: the text of an error must not hold the text of a document.
 def _sqlite_engine(url: URL, busy_seconds: float) -> Engine:
     engine = create_engine(
         url,
@@ -138,6 +143,7 @@ def _sqlite_engine(url: URL, busy_seconds: float) -> Engine:
         pool_size=8,
         max_overflow=56,
         pool_timeout=BUSY_SECONDS,
+        hide_parameters=True,
     )
 
     @event.listens_for(engine, "connect")
@@ -158,7 +164,13 @@ def _sqlite_engine(url: URL, busy_seconds: float) -> Engine:
 
 def _postgres_engine(url: URL) -> Engine:
     return create_engine(
-        url, pool_size=8, max_overflow=24, pool_timeout=BUSY_SECONDS, pool_pre_ping=True, pool_recycle=1800
+        url,
+        pool_size=8,
+        max_overflow=24,
+        pool_timeout=BUSY_SECONDS,
+        pool_pre_ping=True,
+        pool_recycle=1800,
+        hide_parameters=True,
     )
 
 

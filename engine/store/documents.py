@@ -24,9 +24,9 @@ class DocumentRecords(Database):
             "info": document.info.model_dump_json(),
             "body": document.model_dump_json(),
         }
+        added = self.insert(documents).values(values).on_conflict_do_nothing().returning(documents.c.document_id)
         with self.write() as connection:
-            added = connection.execute(self.insert(documents).values(values).on_conflict_do_nothing())
-            return added.rowcount == 1
+            return connection.execute(added).first() is not None
 
     def document(self, document_id: str) -> Document:
         """Raises NotFound."""

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import inspect, text
+from sqlalchemy.exc import IntegrityError
+
+from engine.errors import BadSetting, StoreUnavailable
+from engine.store import Store
+from engine.store.migrations import CHANGES, migrate
+from engine.store.schema import metadata
+from tests.engine.store import examples
+
+
+def test_the_migrated_database_has_the_tables_that_queries_expect(store: Store) -> None:
+    with store.read() as connection:
+        found = inspect(connection)
+        assert set(found.get_table_names()) == set(metadata.tables)
+        for name, table in metadata.tables.items():
+            columns = {column["name"]: column["nullable"] for column in found.get_columns(name)}
+            if connection.dialect.name == "sqlite":  # which does not count a primary key as NOT NULL by itself
+                columns = {column: columns[column] and not table.c[column].primary_key for column in columns}
+            assert columns == {column.name: bool(column.nullable) for column in table.c}, name
+            assert found.get_pk_constraint(name)["constrained_columns"] == [key.name for key in table.primary_key], name
+            indexes = {index["name"]: index["column_names"] for index in found.get_indexes(name)}
+            assert indexes == {str(index.name): [c.name for c in index.columns] for index in table.indexes}, name
+
+
+def test_changes_are_applied_once_and_recorded_by_name(url: str, store: Store) -> None:
+    store.add_document(examples.document())
+    store.close()
+    again = Store(url)
+    with again.write() as connection:
+        assert migrate(connection) == []
+        names = list(connection.execute(text("SELECT name FROM schema_changes")).scalars())
+    assert names == [change.__name__ for change in CHANGES] == ["m0001_first_tables"]
+    assert len(again.documents()) == 1
+    again.close()
+
+
+def test_a_change_that_fails_leaves_the_database_as_it_was(store: Store) -> None:
+    def m0002_add(connection: object) -> None:
+        connection.execute(text("CREATE TABLE half_done (n INTEGER)"))  # type: ignore[attr-defined]
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError), store.write() as connection:
+        migrate(connection, (*CHANGES, m0002_add))
+    with store.read() as connection:
+        assert "half_done" not in inspect(connection).get_table_names()
+        assert connection.execute(text("SELECT count(*) FROM schema_changes")).scalar() == 1
+
+
+def test_a_database_of_a_newer_version_is_refused_in_words(url: str, store: Store) -> None:
+    with store.write() as connection:
+        connection.execute(text("INSERT INTO schema_changes VALUES ('m9999_later', 0)"))
+    store.close()
+    with pytest.raises(StoreUnavailable, match=r"newer version .*m9999_later.* Nothing was changed"):
+        Store(url)
+
+
+def test_processes_that_start_at_once_migrate_once(url: str) -> None:
+    opened: list[Store] = []
+    failures: list[BaseException] = []
+    gate = threading.Barrier(4)
+
+    def start() -> None:
+        gate.wait()
+        try:
+            opened.append(Store(url))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert [len(store.documents()) for store in opened] == [0, 0, 0, 0]
+    for store in opened:
+        store.close()
+
+
+def test_a_transaction_that_raises_leaves_nothing(store: Store) -> None:
+    two = text("INSERT INTO schema_changes VALUES ('x', 0), ('x', 1)")
+    one = text("INSERT INTO schema_changes VALUES ('y', 0)")
+
+    def write() -> None:
+        with store.write() as connection:
+            connection.execute(one)
+            connection.execute(two)
+
+    with pytest.raises(IntegrityError):
+        write()
+    with store.read() as connection:
+        assert connection.execute(text("SELECT count(*) FROM schema_changes")).scalar() == 1
+
+
+def test_threads_write_at_once_and_nothing_is_lost(store: Store) -> None:
+    failures: list[BaseException] = []
+
+    def work(worker: int) -> None:
+        try:
+            for number in range(10):
+                store.vector_cache.put_many({f"{worker}-{number}": b"1234", "shared": b"same"})
+                store.vector_cache.get_many([f"{worker}-{number}", "shared"])
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert store.vector_cache.size().entries == 81
+
+
+def test_health_names_the_database_and_no_password(store: Store) -> None:
+    assert "answers at" in store.health()
+    assert store.place in store.health()
+
+
+def test_a_full_disk_is_said_in_words_and_everything_before_is_kept(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'c.db'}")
+    store.add_document(examples.document())
+    with store.read() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+        # One pooled connection serves a single thread, so the limit holds for the next write.
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreUnavailable, match=r"disk .* is full.*kept"):
+        store.add_document(examples.document("large.txt", "x" * 100_000))
+    assert [info.name for info in store.documents()] == ["law.docx"]
+    store.close()
+
+
+def test_a_database_that_another_process_holds_is_said_in_words(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'c.db'}"
+    holder, waiter = Store(url), Store(url, busy_seconds=0.05)
+    with (
+        holder.write(),
+        pytest.raises(StoreUnavailable, match="Another process is writing"),
+    ):
+        waiter.add_document(examples.document())
+    assert waiter.add_document(examples.document())
+    holder.close()
+    waiter.close()
+
+
+def test_a_file_that_is_no_database_is_said_in_words(tmp_path: Path) -> None:
+    file = tmp_path / "c.db"
+    file.write_bytes(b"this is no database, whatever its name says" * 100)
+    with pytest.raises(StoreUnavailable, match="damaged or no Chunkscope database"):
+        Store(f"sqlite:///{file}")
+    assert file.read_bytes().startswith(b"this is no database")
+
+
+def test_a_folder_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="cannot be reached or used"):
+        Store(f"sqlite:///{tmp_path / 'absent' / 'c.db'}")
+
+
+def test_a_server_that_does_not_answer_is_said_without_the_password() -> None:
+    # Port 1 is reserved, and nothing listens there.
+    with pytest.raises(StoreUnavailable) as caught:
+        Store("postgresql://anna:sesame@127.0.0.1:1/records")
+    assert "127.0.0.1:1/records" in caught.value.message
+    assert "cannot be reached" in caught.value.message
+    assert "sesame" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "url", ["", "no address", "mysql://anna:sesame@host/name", "postgresql://anna:sesame@host:port/x"]
+)
+def test_an_address_that_is_none_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(BadSetting, match="DATABASE_URL") as caught:
+        Store(url)
+    assert "sesame" not in str(caught.value)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import NotFound
+from engine.store import Store
+from tests.engine.store.examples import START, cell, experiment, result, spec
+
+SENTENCE, PARAGRAPH = spec("sentence"), spec("paragraph")
+
+
+def test_an_experiment_grows_and_comes_back_whole(store: Store) -> None:
+    store.create_experiment(experiment())
+    assert store.experiment("exp-1") == experiment()
+    cells = [cell(question, each) for each in (SENTENCE, PARAGRAPH) for question in ("q1", "q2")]
+    for each in reversed(cells):
+        store.add_cells("exp-1", [each])
+    store.add_results("exp-1", [result(PARAGRAPH), result(SENTENCE)])
+    store.finish_experiment("exp-1", "cancelled", "Stopped by you.", finished_at=START)
+    assert store.experiment("exp-1") == experiment().model_copy(
+        update={
+            "status": "cancelled",
+            "error": "Stopped by you.",
+            "finished_at": START,
+            "results": (result(SENTENCE), result(PARAGRAPH)),
+            "cells": tuple(cells),
+        }
+    )
+
+
+def test_an_experiment_that_is_whole_already_is_stored_as_it_is(store: Store) -> None:
+    whole = experiment().model_copy(
+        update={"results": (result(SENTENCE),), "cells": (cell("q1", SENTENCE),), "status": "finished"}
+    )
+    store.create_experiment(whole)
+    assert store.experiment("exp-1") == whole
+
+
+def test_cells_come_without_their_queries_where_those_are_not_asked_for(store: Store) -> None:
+    store.create_experiment(experiment())
+    store.add_cells("exp-1", [cell("q1", SENTENCE)])
+    light = store.experiment("exp-1", queries=False).cells
+    assert [(each.metrics, each.query) for each in light] == [({"recall": 1.0}, None)]
+    assert store.cell("exp-1", SENTENCE.spec_id, "q1") == cell("q1", SENTENCE)
+    assert store.cell("exp-1", SENTENCE.spec_id, "q2") is None
+
+
+def test_a_cell_that_is_measured_again_replaces_the_first(store: Store) -> None:
+    store.create_experiment(experiment())
+    failed = cell("q1", SENTENCE).model_copy(update={"status": "failed", "error": "No answer.", "query": None})
+    store.add_cells("exp-1", [failed, cell("q2", SENTENCE)])
+    assert store.finished_cells("exp-1") == {
+        (SENTENCE.spec_id, "q1"): "failed",
+        (SENTENCE.spec_id, "q2"): "scored",
+    }
+    store.add_cells("exp-1", [cell("q1", SENTENCE, recall=0.5)])
+    store.add_results("exp-1", [result(SENTENCE, 0.1)])
+    store.add_results("exp-1", [result(SENTENCE, 0.75)])
+    assert store.cell("exp-1", SENTENCE.spec_id, "q1") == cell("q1", SENTENCE, recall=0.5)
+    assert store.spec_results("exp-1") == [result(SENTENCE, 0.75)]
+
+
+def test_no_results_to_add_is_no_error(store: Store) -> None:
+    store.create_experiment(experiment())
+    store.add_cells("exp-1", [])
+    store.add_results("exp-1", [])
+    assert store.experiment("exp-1") == experiment()
+
+
+def test_summaries_are_newest_first(store: Store) -> None:
+    for name, minutes in (("b", 2), ("c", 3), ("a", 1)):
+        store.create_experiment(experiment(name, minutes))
+    store.finish_experiment("b")
+    assert [each.experiment_id for each in store.experiments()] == ["c", "b", "a"]
+    assert [each.experiment_id for each in store.experiments("running")] == ["c", "a"]
+    summary = store.experiment_summary("b")
+    assert summary.status == "finished"
+    assert summary.finished_at is not None
+    assert summary.document_names == ("law.docx",)
+    assert summary.spec_labels == ("sentence 1", "paragraph 1")
+    assert (summary.question_set_name, summary.question_count) == ("Deadlines", 2)
+
+
+def test_a_run_that_is_taken_up_again_is_running(store: Store) -> None:
+    store.create_experiment(experiment())
+    store.finish_experiment("exp-1", "failed", "The disk was full.")
+    store.finish_experiment("exp-1", "running")
+    found = store.experiment("exp-1")
+    assert (found.status, found.error, found.finished_at) == ("running", None, None)
+
+
+def test_people_write_on_an_experiment(store: Store) -> None:
+    store.create_experiment(experiment())
+    store.annotate_experiment("exp-1", name="Baseline", tags=["law", "2026", "law"], pinned=True)
+    store.annotate_experiment("exp-1", note="Chosen on 3 May.")
+    summary = store.experiment_summary("exp-1")
+    assert (summary.name, summary.note) == ("Baseline", "Chosen on 3 May.")
+    assert (summary.tags, summary.pinned) == (("2026", "law"), True)
+    assert store.experiment("exp-1").plan.name == "Baseline"
+    store.annotate_experiment("exp-1", note="", tags=[], pinned=False)
+    summary = store.experiment_summary("exp-1")
+    assert (summary.name, summary.note, summary.tags, summary.pinned) == ("Baseline", "", (), False)
+
+
+def test_deleting_takes_everything_of_one_experiment(store: Store) -> None:
+    for name in ("exp-1", "exp-2"):
+        store.create_experiment(experiment(name))
+        store.add_cells(name, [cell("q1", SENTENCE)])
+        store.add_results(name, [result(SENTENCE)])
+    store.delete_experiment("exp-1")
+    assert [each.experiment_id for each in store.experiments()] == ["exp-2"]
+    assert store.finished_cells("exp-1") == {}
+    assert store.spec_results("exp-1") == []
+    assert len(store.experiment("exp-2").cells) == 1
+
+
+def test_an_unknown_experiment_is_not_found(store: Store) -> None:
+    calls = (
+        lambda: store.experiment("x"),
+        lambda: store.experiment_summary("x"),
+        lambda: store.delete_experiment("x"),
+        lambda: store.finish_experiment("x"),
+        lambda: store.annotate_experiment("x", pinned=True),
+        lambda: store.add_cells("x", [cell("q1", SENTENCE)]),
+        lambda: store.add_results("x", [result(SENTENCE)]),
+    )
+    for call in calls:
+        with pytest.raises(NotFound, match="no experiment x"):
+            call()

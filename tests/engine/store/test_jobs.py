@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+
+from engine.errors import NotFound
+from engine.store import Store
+
+KINDS = ["benchmark"]
+
+
+def test_jobs_are_taken_in_the_order_they_came(store: Store, clock: object) -> None:
+    for name in ("first", "second"):
+        store.add_job("benchmark", {"name": name}, owner="anna", job_id=name)
+        clock.now += 1  # type: ignore[attr-defined]
+    store.add_job("report", {})
+    assert [job.job_id for job in store.jobs(["queued"], owner="anna")] == ["first", "second"]
+    taken = store.take_job("p1", KINDS)
+    assert taken is not None
+    assert (taken.job_id, taken.state, taken.holder, taken.attempts) == ("first", "running", "p1", 1)
+    assert taken.payload == {"name": "first"}
+    second = store.take_job("p2", KINDS)
+    assert second is not None
+    assert second.job_id == "second"
+    assert store.take_job("p3", KINDS) is None
+    assert store.count_jobs(["running"], owner="anna") == 2
+    assert store.count_jobs(["queued"]) == 1
+
+
+def test_a_job_whose_holder_is_silent_is_taken_by_another(store: Store, clock: object) -> None:
+    store.add_job("benchmark", {}, job_id="job")
+    assert store.take_job("p1", KINDS, lease_seconds=60)
+    clock.now += 50  # type: ignore[attr-defined]
+    renewed = store.renew_job("job", "p1", {"done": 3}, lease_seconds=60)
+    assert renewed is not None
+    assert renewed.progress == {"done": 3}
+    clock.now += 50  # type: ignore[attr-defined]
+    assert store.take_job("p2", KINDS) is None
+    clock.now += 11  # type: ignore[attr-defined]
+    taken = store.take_job("p2", KINDS)
+    assert taken is not None
+    assert (taken.holder, taken.attempts, taken.progress) == ("p2", 2, {"done": 3})
+    assert store.renew_job("job", "p1") is None
+    assert store.end_job("job", "p1", "finished") is None
+    ended = store.end_job("job", "p2", "failed", error="The budget is spent.", progress={"done": 4})
+    assert ended is not None
+    assert (ended.state, ended.error, ended.progress) == ("failed", "The budget is spent.", {"done": 4})
+    assert store.renew_job("job", "p2") is None
+
+
+def test_jobs_of_dead_holders_go_back_into_the_queue(store: Store, clock: object) -> None:
+    for name in ("old", "new"):
+        store.add_job("benchmark", {}, job_id=name)
+        clock.now += 1  # type: ignore[attr-defined]
+        assert store.take_job("p1", KINDS, lease_seconds=100)
+        clock.now += 60  # type: ignore[attr-defined]
+    assert store.release_dead_jobs() == ["old"]
+    assert (store.job("old").state, store.job("old").holder) == ("queued", None)
+    assert store.job("new").state == "running"
+    assert store.release_dead_jobs(all_running=True) == ["new"]
+    assert store.release_dead_jobs(all_running=True) == []
+
+
+def test_a_job_that_waits_is_cancelled_and_one_that_runs_is_asked_to_stop(store: Store, clock: object) -> None:
+    for name in ("runs", "waits"):
+        store.add_job("benchmark", {}, job_id=name)
+        clock.now += 1  # type: ignore[attr-defined]
+    store.take_job("p1", KINDS)
+    assert store.cancel_job("waits").state == "cancelled"
+    asked = store.cancel_job("runs")
+    assert (asked.state, asked.cancel_requested) == ("running", True)
+    seen = store.renew_job("runs", "p1")
+    assert seen is not None
+    assert seen.cancel_requested
+    store.end_job("runs", "p1", "cancelled")
+    assert store.take_job("p2", KINDS) is None
+    again = store.requeue_job("runs")
+    assert (again.state, again.cancel_requested) == ("queued", False)
+    assert store.take_job("p2", KINDS) is not None
+
+
+def test_an_unknown_job_is_not_found(store: Store) -> None:
+    for call in (store.job, store.cancel_job, store.requeue_job):
+        with pytest.raises(NotFound, match="no job"):
+            call("unknown")
+
+
+def test_no_job_is_taken_twice(url: str) -> None:
+    stores = [Store(url) for _ in range(4)]
+    for number in range(20):
+        stores[0].add_job("benchmark", {}, job_id=f"job {number:02}")
+    taken: list[str] = []
+    failures: list[BaseException] = []
+
+    def work(store: Store, holder: str) -> None:
+        try:
+            while job := store.take_job(holder, KINDS):
+                taken.append(job.job_id)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(store, f"process {place}")) for place, store in enumerate(stores)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert Counter(taken) == Counter(f"job {number:02}" for number in range(20))
+    for store in stores:
+        store.close()
