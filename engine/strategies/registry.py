@@ -12,6 +12,7 @@ from engine.strategies.cluster_semantic import ClusterSemantic
 from engine.strategies.contextual_retrieval import ContextualRetrieval
 from engine.strategies.contextual_structure import ContextualStructure
 from engine.strategies.fixed_size import FixedSize
+from engine.strategies.late_chunking import LateChunking
 from engine.strategies.markdown_structure import MarkdownStructure
 from engine.strategies.paragraph import Paragraph
 from engine.strategies.parent_child import ParentChild
@@ -34,6 +35,7 @@ STRATEGIES: tuple[Strategy[Any], ...] = (
     ContextualStructure(),
     ContextualRetrieval(),
     Propositions(),
+    LateChunking(),
 )
 
 _BY_NAME = {strategy.name: strategy for strategy in STRATEGIES}
