@@ -1,0 +1,60 @@
+"""The text cut wherever a chunk or a mark begins or ends, so that every segment has one look."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from engine.models import Span
+
+EVIDENCE, MATCH, STARTS, BLANK = 1, 2, 4, 8
+"""Bits of a segment's look: holds evidence, matches the search, begins a chunk, is white space."""
+
+Segment = tuple[str, int, int, int]
+"""Text; first and last chunk that cover it (-1, -1 for none); look."""
+
+
+def segments(
+    text: str, chunks: Sequence[Span], evidence: Sequence[Span] = (), matches: Sequence[Span] = ()
+) -> list[Segment]:
+    """Disjoint segments that tile the text, in order. `chunks` are ordered by start, so the chunks of a segment are neighbours."""
+    cuts = {0, len(text)}
+    for spans in (chunks, evidence, matches):
+        for span in spans:
+            cuts.update(span)
+    edges = sorted(cuts)
+    starts = {span.start for span in chunks}
+    result: list[Segment] = []
+    first = 0
+    following = 0
+    evidence_at, match_at = _Cursor(evidence), _Cursor(matches)
+    for start, end in itertools.pairwise(edges):
+        while following < len(chunks) and chunks[following].start <= start:
+            following += 1
+        while first < following and chunks[first].end <= start:
+            first += 1
+        covering = [i for i in range(first, following) if chunks[i].end > start]
+        piece = text[start:end]
+        look = (
+            (EVIDENCE if evidence_at.holds(start) else 0)
+            | (MATCH if match_at.holds(start) else 0)
+            | (STARTS if start in starts else 0)
+            | (BLANK if piece.isspace() else 0)
+        )
+        result.append((piece, covering[0], covering[-1], look) if covering else (piece, -1, -1, look))
+    return result
+
+
+class _Cursor:
+    """Whether an offset lies in one of some spans; offsets are asked for in order."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._spans = sorted(spans)
+        self._place = 0
+        self._reach = -1
+
+    def holds(self, offset: int) -> bool:
+        while self._place < len(self._spans) and self._spans[self._place].start <= offset:
+            self._reach = max(self._reach, self._spans[self._place].end)
+            self._place += 1
+        return offset < self._reach

@@ -1,0 +1,28 @@
+"""The one Workbench of this process, shared by dashboard and API."""
+
+from __future__ import annotations
+
+import threading
+
+from engine.workbench import Workbench
+
+_lock = threading.Lock()
+_workbench: Workbench | None = None
+
+
+def workbench() -> Workbench:
+    """The open Workbench; opened from the settings at the first call. Raises UserError when it cannot be opened."""
+    global _workbench
+    with _lock:
+        if _workbench is None:
+            _workbench = Workbench.open()
+        return _workbench
+
+
+def close() -> None:
+    """Stop running jobs and release the data folder. The next `workbench()` opens it again."""
+    global _workbench
+    with _lock:
+        if _workbench is not None:
+            _workbench.close()
+            _workbench = None

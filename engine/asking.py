@@ -1,0 +1,126 @@
+"""One question against one spec: search, deliver, answer, as a Query record. A failure is a record that says why."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from engine import answer as answers
+from engine import ids, retrieve
+from engine.errors import NeedsModel, UserError
+from engine.index.base import ChunkIndex
+from engine.models import Document, StrategySpec
+from engine.providers.base import Models
+from engine.providers.meter import Meter, metered
+from engine.records import Query, RetrievedChunk, UsageRecord
+from engine.store import Store
+from engine.strategies.source import Source
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query, and the longer ranking behind it that metrics at token budgets need."""
+
+    query: Query
+    ranked: tuple[RetrievedChunk, ...]
+
+
+class Asker:
+    """Asks questions of indexed specs. Safe to use from several threads.
+
+    `source`: the document of an id, as strategies read it. `context_tokens`: most tokens of retrieved text per answer.
+    """
+
+    def __init__(
+        self, models: Models, index: ChunkIndex, store: Store, source: Callable[[str], Source], context_tokens: int
+    ) -> None:
+        self._models = models
+        self._index = index
+        self._store = store
+        self._source = source
+        self._context_tokens = context_tokens
+
+    def ask(
+        self,
+        question: str,
+        spec: StrategySpec,
+        document_ids: Sequence[str],
+        top_k: int,
+        request_id: str,
+        *,
+        depth: int | None = None,
+        answer: bool = True,
+    ) -> Asked:
+        """The record of one question under one spec; the answer rests on the best `top_k` of `depth` ranked hits.
+
+        Never raises for a failed search or model call: the record says `failed` and why. Raises NeedsModel without an embedder.
+        """
+        meter = Meter()
+        models = metered(self._models, meter)
+        embedder = models.embedder
+        if embedder is None:
+            raise NeedsModel("Searching needs an embedder and none is configured. Set EMBEDDING_MODEL.")
+        query = self._begun(question, spec, document_ids, top_k, request_id, embedder.model)
+        began = time.perf_counter()
+        try:
+            vector = embedder.embed([question], kind="query").vectors[0]
+            hits = retrieve.vector_hits(self._index, spec, vector, max(top_k, depth or 0), document_ids)
+            ranked = retrieve.deliver(hits, self._store.chunks, self._document, self._context_tokens)
+            searched = time.perf_counter()
+            given = ranked[:top_k]
+            update: dict[str, object] = {"retrieved": given}
+            if answer:
+                found = answers.extractive(question, given, embedder)
+                update |= {
+                    "answer": found.text,
+                    "answer_kind": "extractive",
+                    "answered": found.answered,
+                    "citations": found.citations,
+                }
+            ended = time.perf_counter()
+            update["seconds"] = {"retrieve": searched - began, "generate": ended - searched, "total": ended - began}
+            update["usage"] = UsageRecord(**meter.total._asdict())
+            return Asked(query.model_copy(update=update), ranked)
+        except UserError as error:
+            reason = error.message
+        except Exception:
+            logger.exception("question failed under %s (request %s)", spec.label, request_id)
+            reason = f"This is a bug in Chunkscope. Details are in the log under {request_id}."
+        return Asked(query.model_copy(update={"status": "failed", "error": reason}), ())
+
+    def failed(
+        self,
+        question: str,
+        spec: StrategySpec,
+        document_ids: Sequence[str],
+        top_k: int,
+        request_id: str,
+        error: UserError,
+    ) -> Query:
+        """The record of a question that could not even be asked, because its spec could not be indexed."""
+        model = self._models.embedder.model if self._models.embedder else "none"
+        query = self._begun(question, spec, document_ids, top_k, request_id, model)
+        return query.model_copy(update={"status": "failed", "error": error.message})
+
+    @staticmethod
+    def _begun(
+        question: str, spec: StrategySpec, document_ids: Sequence[str], top_k: int, request_id: str, model: str
+    ) -> Query:
+        return Query(
+            query_id=ids.new_id(),
+            question=question,
+            spec=spec,
+            document_ids=tuple(document_ids),
+            top_k=top_k,
+            embedding_model=model,
+            request_id=request_id,
+            created_at=datetime.now(UTC),
+        )
+
+    def _document(self, document_id: str) -> Document:
+        return self._source(document_id).document

@@ -1,0 +1,95 @@
+"""From a plan to a stored experiment: inputs checked, frozen and written down before anything runs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from engine import ids
+from engine.errors import BadRequest
+from engine.models import DocumentInfo
+from engine.providers.base import Models
+from engine.records import DocumentRef, Experiment, Plan, QuestionSet
+from engine.settings import Settings
+
+VERSION = "0.1.0"
+"""Version of Chunkscope, as in pyproject.toml."""
+
+_LIBRARIES = (
+    "numpy",
+    "scipy",
+    "tiktoken",
+    "bpe-openai",
+    "qdrant-edge-py",
+    "qdrant-client",
+    "wordllama",
+    "openai",
+    "SQLAlchemy",
+    "pydantic",
+    "streamlit",
+)
+
+
+def check(plan: Plan, documents: Sequence[DocumentInfo], question_set: QuestionSet) -> None:
+    """Raises BadRequest in words for a plan that cannot give a result."""
+    if not plan.specs:
+        raise BadRequest("A benchmark needs at least one strategy. Choose one and start it again.")
+    if not documents:
+        raise BadRequest(
+            "A benchmark needs at least one document. Upload one, or load the samples, and start it again."
+        )
+    if not question_set.questions:
+        raise BadRequest(f"The question set {question_set.name} has no questions. Add some and start it again.")
+    twice = {spec.label for spec in plan.specs if sum(other.spec_id == spec.spec_id for other in plan.specs) > 1}
+    if twice:
+        raise BadRequest(f"{', '.join(sorted(twice))} is in the plan twice. Remove one and start it again.")
+    if plan.baseline is not None and plan.baseline not in {spec.spec_id for spec in plan.specs}:
+        raise BadRequest("The baseline is not one of the strategies of the plan. Choose one of them.")
+
+
+def freeze(
+    plan: Plan,
+    documents: Sequence[DocumentInfo],
+    question_set: QuestionSet,
+    models: Models,
+    settings: Settings,
+    request_id: str,
+) -> Experiment:
+    """The experiment a plan becomes, with everything it depends on. Raises BadRequest."""
+    check(plan, documents, question_set)
+    return Experiment(
+        experiment_id=ids.new_id(),
+        plan=plan,
+        created_at=datetime.now(UTC),
+        documents=tuple(
+            DocumentRef(
+                document_id=document.document_id,
+                name=document.name,
+                sha256=document.sha256,
+                parser_version=document.parser_version,
+                token_count=document.token_count,
+            )
+            for document in documents
+        ),
+        question_set_name=question_set.name,
+        questions=question_set.questions,
+        embedding_model=models.embedder.model if models.embedder else "none",
+        llm_model=models.chat.model if models.chat else None,
+        judge_model=models.judge.model if models.judge and plan.judge else None,
+        settings=settings.snapshot(),
+        versions=versions(),
+        request_id=request_id,
+    )
+
+
+def versions() -> dict[str, str]:
+    """Chunkscope, Python and the libraries that can change a result."""
+    found = {"chunkscope": VERSION, "python": platform.python_version()}
+    for library in _LIBRARIES:
+        try:
+            found[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,83 @@
+"""From a document and a spec to searchable chunks: cut, embed, write. All of a document's chunks are there, or none."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from engine.errors import NeedsModel
+from engine.index.base import ChunkIndex, IndexPoint, collection_name
+from engine.models import ChunkSet, StrategySpec
+from engine.providers.base import Models
+from engine.store import Store
+from engine.strategies import registry
+from engine.strategies.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """What indexing one document under one spec gave."""
+
+    chunk_set: ChunkSet
+    seconds: dict[str, float]
+    """Latency breakdown: chunk, enrich, embed, upsert. Empty when nothing had to be done."""
+    reused: bool
+
+
+def cut(source: Source, spec: StrategySpec, models: Models) -> ChunkSet:
+    """The chunks of one document under one spec. Raises UserError; nothing is stored."""
+    strategy = registry.strategy(spec.strategy_name)
+    return strategy.chunk(source, strategy.parse(spec.params), models)
+
+
+def index_document(source: Source, spec: StrategySpec, models: Models, index: ChunkIndex, store: Store) -> Indexed:
+    """Make one document searchable under one spec, or find that it already is.
+
+    The order keeps a killed process harmless: chunks and vectors are complete before the first write, a begun write is
+    on record before it starts, and what was begun and not finished is removed by `clean_up`.
+    Raises NeedsModel, ModelCallFailed, IndexUnavailable, IndexMismatch, StoreUnavailable.
+    """
+    embedder = models.embedder
+    if embedder is None:
+        raise NeedsModel("Searching needs an embedder and none is configured. Set EMBEDDING_MODEL.")
+    document_id, model = source.document.document_id, embedder.model
+    made_with = chunked_with(spec, models)
+    known = store.chunk_set(document_id, spec, made_with)
+    state = store.index_state(document_id, spec.spec_id, model)
+    if known is not None and state is not None and state.ready:
+        return Indexed(known, {}, reused=True)
+
+    chunk_set = known or cut(source, spec, models)
+    seconds = {} if known else dict(chunk_set.seconds)
+    began = time.perf_counter()
+    vectors = embedder.embed([chunk.embed_text for chunk in chunk_set.chunks]).vectors
+    seconds["embed"] = seconds.get("embed", 0.0) + time.perf_counter() - began
+
+    began = time.perf_counter()
+    collection = collection_name(spec.strategy_name)
+    index.ensure(collection, model, embedder.dimension)
+    if known is None:
+        store.save_chunk_set(chunk_set, made_with)
+    store.begin_index(document_id, spec, model)
+    index.delete(collection, spec_id=spec.spec_id, document_id=document_id)
+    points = [IndexPoint(chunk.chunk_id, document_id, spec.spec_id) for chunk in chunk_set.chunks]
+    index.upsert(collection, points, vectors)
+    store.finish_index(document_id, spec, model, len(points))
+    seconds["upsert"] = time.perf_counter() - began
+    return Indexed(chunk_set, seconds, reused=False)
+
+
+def chunked_with(spec: StrategySpec, models: Models) -> str:
+    """The models that decide where a spec cuts or what it writes, so that stored chunks are not taken for those of another model."""
+    needs = registry.strategy(spec.strategy_name).needs
+    named = {need.value: getattr(models, need.name.lower(), None) for need in sorted(needs)}
+    return ", ".join(f"{need}: {model.model}" for need, model in named.items() if model is not None)
+
+
+def clean_up(index: ChunkIndex, store: Store) -> int:
+    """Remove what a killed process left half written. Returns how many (document, spec) pairs were cleaned."""
+    unfinished = store.unfinished_index()
+    for state in unfinished:
+        index.delete(collection_name(state.strategy_name), spec_id=state.spec_id, document_id=state.document_id)
+        store.forget_index(document_id=state.document_id, spec_id=state.spec_id, model=state.model)
+    return len(unfinished)

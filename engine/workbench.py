@@ -1,0 +1,425 @@
+"""The Workbench: what dashboard, API and command line call. Parse, chunk, index, ask, measure, remember."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from engine import documents as reading
+from engine import ids, indexing, questions
+from engine.asking import Asker
+from engine.bench import plan as planning
+from engine.bench.jobs import JobRunner
+from engine.bench.run import Emit, Runner
+from engine.errors import BadRequest, NotFound, UserError
+from engine.index import ChunkIndex, open_index
+from engine.index.base import CollectionInfo, collection_name
+from engine.metrics import chunk_quality
+from engine.models import ChunkSet, Document, DocumentInfo, StrategySpec
+from engine.providers import build_models
+from engine.providers.base import Models
+from engine.records import Experiment, Plan, Query, QuestionSet
+from engine.settings import Settings, load_settings
+from engine.store import DataFolder, ExperimentSummary, Job, QuestionSetInfo, Store, open_store
+from engine.strategies import registry
+from engine.strategies.base import Strategy
+from engine.strategies.source import Source
+
+logger = logging.getLogger(__name__)
+
+SAMPLES = Path(__file__).resolve().parents[1] / "samples"
+OPEN_DOCUMENTS = 16
+"""Documents kept in memory with their tokens and sentences."""
+ASKERS = 4
+"""Questions asked at once without a chat model: the work is local."""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """One uploaded file that is now a document."""
+
+    document: DocumentInfo
+    existed: bool
+    """Whether the same bytes were there already."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileAdded:
+    """What became of one file of a folder or archive."""
+
+    path: str
+    """Relative to the folder or archive."""
+    added: Added | None
+    error: str | None
+    """Why nothing was stored, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What deleting a document takes with it."""
+
+    document: DocumentInfo
+    collections: tuple[str, ...]
+    """Collections that hold chunks of it."""
+    chunks: int
+    experiments: int
+    """Experiments that used it; they stay readable."""
+
+
+class Workbench:
+    """The engine behind one set of settings. Safe to use from several threads; open one per process.
+
+    Every method raises UserError subclasses for what a reader can fix.
+    """
+
+    def __init__(self, settings: Settings, folder: DataFolder, store: Store, index: ChunkIndex, models: Models) -> None:
+        self.settings = settings
+        self.models = models
+        self._folder = folder
+        self._store = store
+        self._index = index
+        self._lock = threading.Lock()
+        self._sources: OrderedDict[str, Source] = OrderedDict()
+        self._jobs = JobRunner(store, self._runner)
+
+    @classmethod
+    def open(cls, settings: Settings | None = None) -> Self:
+        """Open data folder, database, index and models, and clean up after a process that was killed.
+
+        Raises BadSetting, DataFolderLocked, StoreUnavailable, IndexUnavailable.
+        """
+        settings = settings or load_settings()
+        shared = settings.qdrant_url is not None and settings.database_url is not None
+        folder = DataFolder(settings.data_dir, shared=shared)
+        try:
+            store = open_store(settings)
+            index = open_index(settings)
+            models = build_models(settings, store.vector_cache, store.reply_cache)
+            workbench = cls(settings, folder, store, index, models)
+            if not shared:
+                cleaned = indexing.clean_up(index, store)
+                if cleaned:
+                    logger.info("removed %d half-written chunk sets of an earlier run", cleaned)
+                if store.release_dead_jobs(all_running=True):
+                    workbench._jobs.start()
+        except BaseException:
+            folder.close()
+            raise
+        return workbench
+
+    def close(self) -> None:
+        """Stop background work after the units in flight, close index and database, release the data folder."""
+        self._jobs.close()
+        self._index.close()
+        self._store.close()
+        reading.close_worker()
+        self._folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def health(self) -> dict[str, str]:
+        """One sentence each about database and index. Raises StoreUnavailable, IndexUnavailable."""
+        return {"database": self._store.health(), "index": self._index.health()}
+
+    # Documents
+
+    def add_document(self, data: bytes, name: str) -> Added:
+        """Read and store one file. Raises BadDocument; nothing is stored then."""
+        return self._keep(reading.read_document(data, name, self.settings), data)
+
+    def add_files(self, source: Path | bytes, name: str) -> Iterator[FileAdded]:
+        """Read and store a file, or every file of a folder or zip archive; one bad file does not stop the rest.
+
+        Raises NotFound when the path names nothing, BadDocument when an archive itself is refused.
+        """
+        for read in reading.read_many(source, name, self.settings):
+            path = reading.display_name(read.path)
+            if read.document is None:
+                yield FileAdded(path, None, str(read.error))
+            else:
+                yield FileAdded(path, self._keep(read.document, read.data), None)
+
+    def _keep(self, document: Document, data: bytes) -> Added:
+        self._folder.add_original(data)
+        is_new = self._store.add_document(document)
+        return Added(document.info, existed=not is_new)
+
+    def documents(self) -> list[DocumentInfo]:
+        """All documents, newest first."""
+        return self._store.documents()
+
+    def document(self, document_id: str) -> Document:
+        """Raises NotFound."""
+        return self._source(document_id).document
+
+    def original(self, document_id: str) -> bytes:
+        """The uploaded bytes. Raises NotFound."""
+        return self._folder.original(self._store.document_info(document_id).sha256)
+
+    def deletion(self, document_id: str) -> Deletion:
+        """What `delete_document` would remove. Raises NotFound."""
+        info = self._store.document_info(document_id)
+        states = self._store.index_states(document_id)
+        used = [e for e in self._store.experiments() if info.name in e.document_names]
+        return Deletion(
+            info,
+            tuple(sorted({collection_name(state.strategy_name) for state in states})),
+            sum(state.points for state in states),
+            len(used),
+        )
+
+    def delete_document(self, document_id: str) -> Deletion:
+        """Remove a document, its chunks in every collection, and its original. Experiments stay. Raises NotFound."""
+        deletion = self.deletion(document_id)
+        for state in self._store.delete_document(document_id):
+            self._index.delete(collection_name(state.strategy_name), document_id=document_id)
+        self._store.forget_index(document_id=document_id)
+        if not self._store.document_ids_of(deletion.document.sha256):
+            self._folder.remove_original(deletion.document.sha256)
+        with self._lock:
+            self._sources.pop(document_id, None)
+        return deletion
+
+    def _source(self, document_id: str) -> Source:
+        with self._lock:
+            source = self._sources.get(document_id)
+            if source is not None:
+                self._sources.move_to_end(document_id)
+                return source
+        source = Source(self._store.document(document_id))
+        with self._lock:
+            source = self._sources.setdefault(document_id, source)
+            while len(self._sources) > OPEN_DOCUMENTS:
+                self._sources.popitem(last=False)
+            return source
+
+    # Strategies and chunks
+
+    def strategies(self) -> tuple[Strategy[Any], ...]:
+        """All strategies, in the order every page shows them."""
+        return registry.STRATEGIES
+
+    def spec(self, name: str, params: Mapping[str, Any] | None = None) -> StrategySpec:
+        """A spec with validated parameters; those not given come from the settings, then from the strategy. Raises BadParameter."""
+        strategy = registry.strategy(name)
+        known = strategy.params_type.model_fields
+        configured = {
+            "size": self.settings.chunk_size,
+            "overlap": self.settings.chunk_overlap,
+            "threshold": self.settings.semantic_threshold,
+            "min_sentences": self.settings.semantic_min_chunk_size,
+        }
+        changed = self.settings.model_fields_set
+        names = {
+            "size": "chunk_size",
+            "overlap": "chunk_overlap",
+            "threshold": "semantic_threshold",
+            "min_sentences": "semantic_min_chunk_size",
+        }
+        defaults = {key: value for key, value in configured.items() if key in known and names[key] in changed}
+        return registry.spec(name, {**defaults, **(params or {})})
+
+    def chunk(self, document_id: str, spec: StrategySpec) -> ChunkSet:
+        """The chunks of one document under one spec. Nothing is indexed. Raises NotFound, NeedsModel, ModelCallFailed."""
+        return indexing.cut(self._source(document_id), spec, self.models)
+
+    def preview(self, data: bytes, name: str, spec: StrategySpec) -> ChunkSet:
+        """The chunks of a file that is not stored. Raises BadDocument, NeedsModel, ModelCallFailed."""
+        return indexing.cut(Source(reading.read_document(data, name, self.settings)), spec, self.models)
+
+    def quality(self, chunk_set: ChunkSet) -> dict[str, float]:
+        """Measures of the cut that need no questions."""
+        return chunk_quality.measure(chunk_set, self._source(chunk_set.document_id))
+
+    # Index
+
+    def index(self, document_ids: Sequence[str], specs: Sequence[StrategySpec]) -> list[indexing.Indexed]:
+        """Make documents searchable under specs; what already is costs nothing."""
+        return [
+            indexing.index_document(self._source(document_id), spec, self.models, self._index, self._store)
+            for spec in specs
+            for document_id in document_ids
+        ]
+
+    def rebuild_index(self) -> int:
+        """Drop every collection, so that the next use indexes with the embedding model of the settings. Returns how many were dropped.
+
+        Vectors that were paid for stay in the cache.
+        """
+        collections = self._index.collections()
+        for collection in collections:
+            self._index.drop(collection.name)
+        self._store.forget_index()
+        return len(collections)
+
+    def collections(self) -> list[CollectionInfo]:
+        return self._index.collections()
+
+    # Questions
+
+    def add_question_set(self, data: bytes, name: str, document_ids: Sequence[str] | None = None) -> QuestionSet:
+        """Read a question set and find its evidence in the documents (all when None). Raises BadQuestionSet."""
+        return self._resolved(questions.load(data, name), document_ids)
+
+    def _resolved(self, question_set: QuestionSet, document_ids: Sequence[str] | None) -> QuestionSet:
+        documents = [self.document(document_id) for document_id in self._document_ids(document_ids)]
+        resolved = questions.resolve(question_set, documents)
+        self._store.save_question_set(resolved)
+        return resolved
+
+    def question_sets(self) -> list[QuestionSetInfo]:
+        return self._store.question_sets()
+
+    def question_set(self, question_set_id: str) -> QuestionSet:
+        """Raises NotFound."""
+        return self._store.question_set(question_set_id)
+
+    def delete_question_set(self, question_set_id: str) -> None:
+        self._store.delete_question_set(question_set_id)
+
+    def _document_ids(self, document_ids: Sequence[str] | None) -> list[str]:
+        """The given documents, or all. Raises BadRequest when there are none."""
+        chosen = list(document_ids) if document_ids is not None else [d.document_id for d in self.documents()]
+        if not chosen:
+            raise BadRequest("There are no documents yet. Upload one, or load the samples, then try again.")
+        return chosen
+
+    # Ask
+
+    def ask(
+        self,
+        question: str,
+        specs: Sequence[StrategySpec],
+        document_ids: Sequence[str] | None = None,
+        top_k: int | None = None,
+        request_id: str | None = None,
+    ) -> list[Query]:
+        """One question to several specs side by side, each indexed first where it is not yet. A failing one leaves the others.
+
+        Every query is stored. Raises BadRequest for an empty question or no document.
+        """
+        if not question.strip():
+            raise BadRequest("The question is empty. Write one and ask again.")
+        chosen = self._document_ids(document_ids)
+        request = request_id or ids.new_id()
+        k = top_k or self.settings.top_k
+        asker = self._asker()
+
+        def one(spec: StrategySpec) -> Query:
+            try:
+                self.index(chosen, [spec])
+                failure = None
+            except UserError as error:
+                failure = error
+            query = (
+                asker.failed(question, spec, chosen, k, request, failure)
+                if failure
+                else asker.ask(question, spec, chosen, k, request).query
+            )
+            self._store.save_query(query)
+            return query
+
+        with ThreadPoolExecutor(max(1, min(len(specs), ASKERS)), "ask") as pool:
+            return list(pool.map(one, specs))
+
+    def query(self, query_id: str) -> Query:
+        """Raises NotFound."""
+        return self._store.query(query_id)
+
+    def _asker(self) -> Asker:
+        return Asker(self.models, self._index, self._store, self._source, self.settings.context_tokens)
+
+    # Benchmarks
+
+    def plan(
+        self,
+        question_set_id: str,
+        specs: Sequence[StrategySpec],
+        document_ids: Sequence[str] | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> Plan:
+        """A plan over the given documents (all when None). `options`: further fields of Plan."""
+        question_set = self.question_set(question_set_id)
+        return Plan(
+            name=name or question_set.name,
+            document_ids=tuple(self._document_ids(document_ids)),
+            specs=tuple(specs),
+            question_set_id=question_set_id,
+            top_k=options.pop("top_k", None) or self.settings.top_k,
+            **options,
+        )
+
+    def benchmark(self, plan: Plan, emit: Emit = lambda _: None, request_id: str | None = None) -> Experiment:
+        """Run a benchmark to its end in this thread. Raises BadRequest for a plan that cannot give a result."""
+        experiment = self._freeze(plan, request_id)
+        return self._runner().run(experiment, emit, lambda: False)
+
+    def submit(self, plan: Plan, owner: str = "", request_id: str | None = None) -> Job:
+        """Queue a benchmark; it runs in the background. The job has the id of its experiment."""
+        return self._jobs.submit(self._freeze(plan, request_id), owner)
+
+    def job(self, job_id: str) -> Job:
+        """Raises NotFound."""
+        return self._store.job(job_id)
+
+    def jobs(self) -> list[Job]:
+        """Jobs that wait or run, oldest first."""
+        return self._store.jobs(("queued", "running"))
+
+    def cancel(self, job_id: str) -> Job:
+        """Ask a job to stop; what is finished is kept. Raises NotFound."""
+        return self._store.cancel_job(job_id)
+
+    def resume(self, experiment_id: str) -> Job:
+        """Continue an experiment that was cancelled or failed. Raises NotFound."""
+        return self._jobs.resume(experiment_id)
+
+    def experiments(self) -> list[ExperimentSummary]:
+        """All experiments, newest first."""
+        return self._store.experiments()
+
+    def experiment(self, experiment_id: str) -> Experiment:
+        """Raises NotFound."""
+        return self._store.experiment(experiment_id)
+
+    def delete_experiment(self, experiment_id: str) -> None:
+        """Raises NotFound."""
+        self._store.delete_experiment(experiment_id)
+
+    def _freeze(self, plan: Plan, request_id: str | None) -> Experiment:
+        documents = [self._store.document_info(document_id) for document_id in plan.document_ids]
+        question_set = self.question_set(plan.question_set_id)
+        experiment = planning.freeze(
+            plan, documents, question_set, self.models, self.settings, request_id or ids.new_id()
+        )
+        self._store.create_experiment(experiment)
+        return experiment
+
+    def _runner(self) -> Runner:
+        askers = ASKERS if self.models.chat is None else self.settings.concurrency
+        return Runner(self._store, self._index, self.models, self._source, self.settings.context_tokens, askers)
+
+    # Samples
+
+    def load_samples(self) -> QuestionSet:
+        """Add the sample documents and their questions; nothing happens twice. Returns the question set."""
+        documents = []
+        for path in sorted(SAMPLES.glob("*.docx")):
+            documents.append(self.add_document(path.read_bytes(), path.name).document.document_id)
+        if not documents:
+            raise NotFound("The sample documents are missing from this installation.")
+        return self.add_question_set((SAMPLES / "questions.json").read_bytes(), "questions.json", documents)

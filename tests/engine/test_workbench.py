@@ -1,0 +1,175 @@
+"""The Workbench end to end, with real parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from engine import Workbench
+from engine.errors import BadDocument, BadParameter, BadQuestionSet, BadRequest, DataFolderLocked, NotFound
+from engine.records import Experiment
+
+LAW = """# Fees
+
+## Article 1
+
+The annual fee is 300 euros. It is due on 1 May.
+
+## Article 2
+
+A late fee of 45 euros is charged after 30 days.
+
+# Fines
+
+## Article 3
+
+The supervisor may impose a fine of up to 9000 euros on an institution that reports late.
+"""
+QUESTIONS = [
+    {"question": "How high is the annual fee?", "answer": "300 euros", "evidence": ["The annual fee is 300 euros."]},
+    {
+        "question": "Which fine may be imposed for late reports?",
+        "answer": "9000 euros",
+        "evidence": ["a fine of up to 9000 euros"],
+    },
+    {"question": "Who appoints the auditor?", "answer": None, "answerable": False},
+]
+FOUNDATION = ("fixed_size", "recursive", "sentence", "paragraph", "markdown_structure", "parent_child", "semantic")
+
+
+@pytest.fixture
+def workbench() -> Iterator[Workbench]:
+    with Workbench.open() as opened:
+        yield opened
+
+
+def questions() -> bytes:
+    return json.dumps(QUESTIONS).encode()
+
+
+def run(workbench: Workbench, names: tuple[str, ...] = FOUNDATION) -> Experiment:
+    workbench.add_document(LAW.encode(), "law.md")
+    question_set = workbench.add_question_set(questions(), "questions.json")
+    return workbench.benchmark(workbench.plan(question_set.question_set_id, [workbench.spec(name) for name in names]))
+
+
+def test_a_document_is_stored_once_and_reopened_by_another_process() -> None:
+    with Workbench.open() as workbench:
+        first = workbench.add_document(LAW.encode(), "law.md")
+        again = workbench.add_document(LAW.encode(), "copy.md")
+    assert (first.existed, again.existed) == (False, True)
+    assert first.document.document_id == again.document.document_id
+    with Workbench.open() as workbench:
+        assert [d.name for d in workbench.documents()] == ["law.md"]
+        assert workbench.document(first.document.document_id).text == LAW
+        assert workbench.original(first.document.document_id) == LAW.encode()
+
+
+def test_seven_strategies_answer_every_question_and_are_scored(workbench: Workbench) -> None:
+    experiment = run(workbench)
+    assert experiment.status == "finished"
+    assert [result.spec.strategy_name for result in experiment.results] == list(FOUNDATION)
+    assert all(result.status == "ok" for result in experiment.results)
+    assert len(experiment.cells) == 7 * 3
+    for result in experiment.results:
+        recall = next(value for value in result.metrics if value.metric == "recall@1000tok")
+        assert (recall.value, recall.n, recall.unscored) == (1.0, 2, {"not_applicable": 1})
+    assert workbench.experiment(experiment.experiment_id) == experiment
+    assert [each.experiment_id for each in workbench.experiments()] == [experiment.experiment_id]
+
+
+def test_the_same_benchmark_twice_gives_the_same_numbers(workbench: Workbench) -> None:
+    first, second = run(workbench), run(workbench)
+    assert [result.metrics for result in first.results] == [result.metrics for result in second.results]
+
+
+def test_one_strategy_that_lacks_its_model_leaves_the_others(workbench: Workbench) -> None:
+    experiment = run(workbench, ("recursive", "contextual_retrieval"))
+    by_name = {result.spec.strategy_name: result for result in experiment.results}
+    assert by_name["recursive"].status == "ok"
+    assert by_name["contextual_retrieval"].status == "failed"
+    assert "needs a chat model" in (by_name["contextual_retrieval"].error or "")
+    assert {cell.spec_id for cell in experiment.cells} == {by_name["recursive"].spec.spec_id}
+
+
+def test_an_answer_is_extractive_and_cites_the_text(workbench: Workbench) -> None:
+    document = workbench.add_document(LAW.encode(), "law.md").document
+    (query,) = workbench.ask("How high is the annual fee?", [workbench.spec("sentence")])
+    assert query.answer_kind == "extractive"
+    assert "300 euros" in query.answer
+    text = workbench.document(document.document_id).text
+    assert query.citations
+    assert all(c.span is not None and c.span.slice(text) == c.quote for c in query.citations)
+    assert workbench.query(query.query_id) == query
+
+
+def test_a_failing_strategy_leaves_the_other_columns_of_ask(workbench: Workbench) -> None:
+    workbench.add_document(LAW.encode(), "law.md")
+    good, bad = workbench.ask("How high is the fee?", [workbench.spec("recursive"), workbench.spec("propositions")])
+    assert good.status == "ok"
+    assert bad.status == "failed"
+    assert "needs a chat model" in (bad.error or "")
+
+
+def test_deleting_a_document_names_and_removes_what_depends_on_it(workbench: Workbench) -> None:
+    experiment = run(workbench, ("recursive", "sentence"))
+    (document,) = workbench.documents()
+    deletion = workbench.deletion(document.document_id)
+    assert deletion.collections == ("recursive_collection", "sentence_collection")
+    assert deletion.experiments == 1
+    workbench.delete_document(document.document_id)
+    assert workbench.documents() == []
+    assert all(collection.points == 0 for collection in workbench.collections())
+    assert workbench.experiment(experiment.experiment_id).documents[0].name == "law.md"
+    with pytest.raises(NotFound):
+        workbench.original(document.document_id)
+
+
+def test_settings_are_the_defaults_of_specs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHUNK_SIZE", "256")
+    monkeypatch.setenv("CHUNK_OVERLAP", "16")
+    with Workbench.open() as workbench:
+        assert workbench.spec("recursive").label == "recursive 256/16"
+        assert workbench.spec("recursive", {"size": 128}).label == "recursive 128/16"
+
+
+def test_a_second_process_on_the_same_data_folder_is_refused_in_words(workbench: Workbench) -> None:
+    with pytest.raises(DataFolderLocked, match="is in use by another Chunkscope"):
+        Workbench.open()
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "error"),
+    [
+        (b"", "empty.docx", BadDocument),
+        (b"%PDF-1.7 x", "law.docx", BadDocument),
+        (b"PK\x03\x04broken", "law.docx", BadDocument),
+    ],
+)
+def test_a_bad_document_is_refused_and_nothing_is_stored(
+    workbench: Workbench, data: bytes, name: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        workbench.add_document(data, name)
+    assert workbench.documents() == []
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'[{"q": 1}]', b"not json"])
+def test_a_bad_question_set_is_refused_and_nothing_is_stored(workbench: Workbench, data: bytes) -> None:
+    workbench.add_document(LAW.encode(), "law.md")
+    with pytest.raises(BadQuestionSet):
+        workbench.add_question_set(data, "questions.json")
+    assert workbench.question_sets() == []
+
+
+def test_bad_requests_are_refused_before_any_work(workbench: Workbench) -> None:
+    with pytest.raises(BadRequest, match="The question is empty"):
+        workbench.ask("  ", [workbench.spec("recursive")])
+    with pytest.raises(BadRequest, match="There are no documents yet"):
+        workbench.ask("What?", [workbench.spec("recursive")])
+    with pytest.raises(BadParameter, match="overlap"):
+        workbench.spec("recursive", {"size": 10, "overlap": 10})
+    with pytest.raises(BadParameter, match="There is no strategy"):
+        workbench.spec("magic")
