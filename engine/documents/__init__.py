@@ -78,8 +78,12 @@ def read_many(source: bytes | Path, name: str, settings: Settings) -> Iterator[F
     for member in sorted(archive.members, key=lambda member: member.filename):
         if member.is_dir() or _LITTER.search(member.filename):
             continue
-        data = archive.read(member)
-        yield _read_one(data, member.filename, settings)
+        try:
+            data = archive.read(member)
+        except UserError as error:
+            yield FileRead(member.filename, b"", None, error)
+        else:
+            yield _read_one(data, member.filename, settings)
 
 
 def close_worker() -> None:
