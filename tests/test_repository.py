@@ -1,0 +1,271 @@
+"""What surrounds the code says the same as the code: requirements, image, compose file, theme, CI, README."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from sqlalchemy import make_url
+from streamlit import config as streamlit_config
+
+from engine.settings import Settings, load_settings
+from engine.strategies import registry
+
+SETTINGS = {name.upper() for name in Settings.model_fields}
+_PIN = re.compile(r"([A-Za-z0-9_.-]+)(?:\[[a-z,]+\])?==([^\s;]+)")
+_VARIABLE = re.compile(r"\$\{(\w+)([^}]*)\}")
+
+
+# Requirements
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_requirements_are_pinned_and_installed(root: Path, name: str) -> None:
+    lines = (root / name).read_text(encoding="utf-8").splitlines()
+    wanted = [line for line in lines if line and not line.startswith(("#", "-r "))]
+    pins = [_PIN.fullmatch(line) for line in wanted]
+    assert all(pins), "every line is an exact pin"
+    assert {pin[1]: importlib.metadata.version(pin[1]) for pin in pins if pin} == {
+        pin[1]: pin[2] for pin in pins if pin
+    }
+
+
+# Dockerfile
+
+
+@pytest.fixture(scope="module")
+def dockerfile(root: Path) -> list[tuple[str, str]]:
+    """(instruction, rest) of each instruction of the last stage, continued lines joined."""
+    text = (root / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    instructions = [tuple(line.split(None, 1)) for line in text.splitlines() if line.strip()]
+    last = max(index for index, (word, _) in enumerate(instructions) if word == "FROM")
+    return [(word, " ".join(rest.split())) for word, rest in instructions[last:]]
+
+
+def test_base_images_are_pinned(root: Path) -> None:
+    images = re.findall(r"^FROM (\S+)", (root / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(images) == 2
+    assert all(re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", image) for image in images)
+
+
+def test_image_copies_what_exists_and_what_the_build_context_holds(
+    root: Path, dockerfile: list[tuple[str, str]]
+) -> None:
+    sources = [
+        source
+        for word, rest in dockerfile
+        if word == "COPY" and not rest.startswith("--from")
+        for source in rest.split()[:-1]
+    ]
+    kept = {
+        line.removeprefix("!")
+        for line in (root / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        if line.startswith("!")
+    }
+    assert all((root / source).exists() for source in sources)
+    assert kept == {*sources, "requirements.txt"}
+    assert {"app", "engine", "pages", "samples", ".streamlit"} <= kept
+
+
+def test_image_runs_the_app_as_an_ordinary_user(dockerfile: list[tuple[str, str]]) -> None:
+    last = dict(dockerfile)
+    assert last["USER"] == "chunkscope"
+    assert last["CMD"] == '["python", "-m", "app"]'
+    words = [word for word, _ in dockerfile]
+    assert words.index("USER") < words.index("CMD")
+
+
+def test_image_variables_are_settings(dockerfile: list[tuple[str, str]]) -> None:
+    last = dict(dockerfile)
+    variables = dict(pair.split("=", 1) for pair in last["ENV"].split())
+    of_the_system = {"PATH", "PYTHONUNBUFFERED"}
+    assert set(variables) - of_the_system <= SETTINGS
+    assert variables["HOST"] == "0.0.0.0"
+    assert variables["PORT"] == last["EXPOSE"]
+    assert variables["DATA_DIR"] == last["VOLUME"]
+    assert f"127.0.0.1:{variables['PORT']}/ready" in last["HEALTHCHECK"]
+
+
+# Compose
+
+
+@pytest.fixture(scope="module")
+def compose(root: Path) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((root / "docker-compose.yml").read_text(encoding="utf-8"))
+    return content
+
+
+def test_services_are_healthy_before_they_are_used(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert set(services) == {"app", "qdrant", "postgres"}
+    assert all(service["healthcheck"]["test"][0] == "CMD" for service in services.values())
+    waits = services["app"]["depends_on"]
+    assert waits == {name: {"condition": "service_healthy"} for name in ("qdrant", "postgres")}
+
+
+def test_service_images_are_pinned(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
+        assert re.fullmatch(r"[\w/.-]+:v?\d+\.\d+(\.\d+)?(-\w+)?", service["image"])
+    assert compose["services"]["app"]["build"] == "."
+    project = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text(encoding="utf-8"))
+    assert compose["services"]["app"]["image"] == f"chunkscope:{project['project']['version']}"
+
+
+def test_compose_variables_are_settings(compose: dict[str, Any], dockerfile: list[tuple[str, str]]) -> None:
+    environment = compose["services"]["app"]["environment"]
+    assert set(environment) <= SETTINGS
+    image = dict(pair.split("=", 1) for pair in dict(dockerfile)["ENV"].split())
+    assert all(environment[name] == image[name] for name in ("HOST", "PORT", "DATA_DIR"))
+
+
+def test_passwords_come_from_the_environment_and_are_required(root: Path, compose: dict[str, Any]) -> None:
+    text = (root / "docker-compose.yml").read_text(encoding="utf-8")
+    variables = _VARIABLE.findall(text)
+    assert {name for name, _ in variables} == {"POSTGRES_PASSWORD", "QDRANT_API_KEY"}
+    assert all(rest.startswith(":?") for _, rest in variables)
+    for service in compose["services"].values():
+        for name, value in service["environment"].items():
+            if re.search("PASSWORD|KEY", name):
+                assert _VARIABLE.fullmatch(value), f"{name} is written into the file"
+
+
+def test_app_finds_its_services(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    values = {name.lower(): _VARIABLE.sub("secret", value) for name, value in services["app"]["environment"].items()}
+    settings = load_settings(**values)
+    database = make_url(settings.resolved_database_url)
+    postgres = services["postgres"]["environment"]
+    assert (database.drivername, database.host, database.port) == ("postgresql+psycopg", "postgres", 5432)
+    assert (database.username, database.database) == (postgres["POSTGRES_USER"], postgres["POSTGRES_DB"])
+    assert settings.qdrant_url == "http://qdrant:6333"
+    assert settings.qdrant_api_key is not None
+    key_of_server = services["qdrant"]["environment"]["QDRANT__SERVICE__API_KEY"]
+    assert key_of_server == services["app"]["environment"]["QDRANT_API_KEY"]
+
+
+def test_volumes_are_named_and_mounted_where_data_is_kept(
+    compose: dict[str, Any], dockerfile: list[tuple[str, str]]
+) -> None:
+    mounts = {name: service["volumes"] for name, service in compose["services"].items()}
+    assert mounts == {
+        "app": [f"data:{dict(dockerfile)['VOLUME']}"],
+        "qdrant": ["qdrant:/qdrant/storage"],
+        "postgres": ["postgres:/var/lib/postgresql/data"],
+    }
+    assert set(compose["volumes"]) == {"data", "qdrant", "postgres"}
+
+
+def test_only_the_app_is_published_and_only_on_loopback(compose: dict[str, Any]) -> None:
+    published = {name: service["ports"] for name, service in compose["services"].items() if "ports" in service}
+    assert published == {"app": ["127.0.0.1:8501:8501"]}
+
+
+# Streamlit
+
+
+def _leaves(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in table.items():
+        path = f"{prefix}{name}"
+        values |= _leaves(value, f"{path}.") if isinstance(value, dict) else {path: value}
+    return values
+
+
+@pytest.fixture(scope="module")
+def theme(root: Path) -> dict[str, Any]:
+    return _leaves(tomllib.loads((root / ".streamlit" / "config.toml").read_text(encoding="utf-8")))
+
+
+def test_streamlit_knows_every_option(theme: dict[str, Any]) -> None:
+    for path in theme:
+        section, option = path.rsplit(".", 1)
+        assert option in streamlit_config.get_options_for_section(section), path
+
+
+def test_streamlit_shows_no_traceback_and_sends_nothing(theme: dict[str, Any]) -> None:
+    assert theme["client.showErrorDetails"] == "none"
+    assert theme["client.toolbarMode"] == "viewer"
+    assert theme["browser.gatherUsageStats"] is False
+    assert theme["server.headless"] is True
+    assert theme["server.maxUploadSize"] == load_settings().max_upload_mb
+
+
+def test_chart_colours_are_as_many_as_streamlit_takes(theme: dict[str, Any]) -> None:
+    colours = {name: theme[f"theme.chart{name}Colors"] for name in ("Categorical", "Sequential", "Diverging")}
+    assert all(re.fullmatch("#[0-9A-F]{6}", colour) for scale in colours.values() for colour in scale)
+    assert colours["Categorical"] == ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9"]
+    assert len(colours["Sequential"]) == len(colours["Diverging"]) == 10
+
+
+# Make, CI, README
+
+
+def test_make_has_the_promised_targets(root: Path) -> None:
+    text = (root / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z][a-z-]*)(?: [a-z-]+)*:", text, re.MULTILINE))
+    assert {"run", "test", "lint", "bench", "clean"} <= targets
+
+
+def test_ci_is_a_sound_script(root: Path) -> None:
+    script = root / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    text = script.read_text(encoding="utf-8")
+    assert "set -euo pipefail" in text
+    assert "make test ARGS=--fail-on-skip" in text
+    bash = shutil.which("bash")
+    assert bash is not None
+    assert subprocess.run([bash, "-n", str(script)], check=False, timeout=60).returncode == 0
+
+
+def test_readme_names_every_strategy_once(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == list(registry.names())
+
+
+def test_readme_links_lead_somewhere(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    assert links
+    assert [link for link in links if not (root / link).exists()] == []
+
+
+def test_readme_names_only_settings_that_exist(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([A-Z][A-Z]+(?:_[A-Z]+)+)(?:=[^`]*)?`", text))
+    assert named - SETTINGS == {"POSTGRES_PASSWORD"}
+
+
+# The rule about skipped tests
+
+_PROBE = """
+import pytest
+
+def test_runs():
+    assert True
+
+def test_part_is_missing():
+    pytest.skip({reason!r})
+"""
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [("no browser here", 1), ("QDRANT_TEST_URL names no Qdrant server", 0), ("requirements-local is not installed", 0)],
+)
+def test_ci_fails_when_a_part_is_missing(root: Path, tmp_path: Path, reason: str, code: int) -> None:
+    shutil.copy(root / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_probe.py").write_text(_PROBE.format(reason=reason), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fail-on-skip", "--rootdir", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stdout
+    assert "1 passed, 1 skipped" in done.stdout
+    assert ("skipped tests that count as failures" in done.stdout) is (code == 1)
