@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from engine import answer as answers
-from engine import ids, retrieve
+from engine import ids, indexing, retrieve
 from engine.errors import NeedsModel, UserError
 from engine.index.base import ChunkIndex
 from engine.models import Document, StrategySpec
@@ -65,10 +65,10 @@ class Asker:
         embedder = models.embedder
         if embedder is None:
             raise NeedsModel("Searching needs an embedder and none is configured. Set EMBEDDING_MODEL.")
-        query = self._begun(question, spec, document_ids, top_k, request_id, embedder.model)
+        query = self._begun(question, spec, document_ids, top_k, request_id, indexing.vector_model(spec, models))
         began = time.perf_counter()
         try:
-            vector = embedder.embed([question], kind="query").vectors[0]
+            vector = indexing.query_vector(question, spec, models)
             hits = retrieve.vector_hits(self._index, spec, vector, max(top_k, depth or 0), document_ids)
             ranked = retrieve.deliver(hits, self._store.chunks, self._document, self._context_tokens)
             searched = time.perf_counter()
@@ -103,7 +103,7 @@ class Asker:
         error: UserError,
     ) -> Query:
         """The record of a question that could not even be asked, because its spec could not be indexed."""
-        model = self._models.embedder.model if self._models.embedder else "none"
+        model = indexing.vector_model(spec, self._models)
         query = self._begun(question, spec, document_ids, top_k, request_id, model)
         return query.model_copy(update={"status": "failed", "error": error.message})
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from engine.errors import NeedsModel
 from engine.index.base import ChunkIndex, IndexPoint, collection_name
 from engine.models import ChunkSet, StrategySpec
-from engine.providers.base import Models
+from engine.providers.base import Models, Vectors
 from engine.store import Store
 from engine.strategies import registry
+from engine.strategies.base import Need
+from engine.strategies.late_chunking import embed_query
 from engine.strategies.source import Source
 
 
@@ -40,23 +42,29 @@ def index_document(source: Source, spec: StrategySpec, models: Models, index: Ch
     embedder = models.embedder
     if embedder is None:
         raise NeedsModel("Searching needs an embedder and none is configured. Set EMBEDDING_MODEL.")
-    document_id, model = source.document.document_id, embedder.model
+    document_id, model = source.document.document_id, vector_model(spec, models)
     made_with = chunked_with(spec, models)
     known = store.chunk_set(document_id, spec, made_with)
     state = store.index_state(document_id, spec.spec_id, model)
     if known is not None and state is not None and state.ready:
         return Indexed(known, {}, reused=True)
 
-    chunk_set = known or cut(source, spec, models)
-    seconds = {} if known else dict(chunk_set.seconds)
+    # Vectors that a strategy makes itself are not stored with its chunks, so such a set is cut anew.
+    brings_vectors = Need.TOKEN_EMBEDDER in registry.strategy(spec.strategy_name).needs
+    chunk_set = known if known is not None and not brings_vectors else cut(source, spec, models)
+    seconds = {} if chunk_set is known else dict(chunk_set.seconds)
     began = time.perf_counter()
-    vectors = embedder.embed([chunk.embed_text for chunk in chunk_set.chunks]).vectors
+    if chunk_set.vectors is not None:
+        vectors = chunk_set.vectors.rows
+    else:
+        vectors = embedder.embed([chunk.embed_text for chunk in chunk_set.chunks]).vectors
     seconds["embed"] = seconds.get("embed", 0.0) + time.perf_counter() - began
 
     began = time.perf_counter()
     collection = collection_name(spec.strategy_name)
-    index.ensure(collection, model, embedder.dimension)
-    if known is None:
+    if chunk_set.chunks:
+        index.ensure(collection, model, int(vectors.shape[1]))
+    if chunk_set is not known:
         store.save_chunk_set(chunk_set, made_with)
     store.begin_index(document_id, spec, model)
     index.delete(collection, spec_id=spec.spec_id, document_id=document_id)
@@ -65,6 +73,23 @@ def index_document(source: Source, spec: StrategySpec, models: Models, index: Ch
     store.finish_index(document_id, spec, model, len(points))
     seconds["upsert"] = time.perf_counter() - began
     return Indexed(chunk_set, seconds, reused=False)
+
+
+def vector_model(spec: StrategySpec, models: Models) -> str:
+    """Name of the model whose vectors a spec's chunks have: the token embedder for strategies that pool its vectors."""
+    late = Need.TOKEN_EMBEDDER in registry.strategy(spec.strategy_name).needs and models.token_embedder is not None
+    model = models.token_embedder if late else models.embedder
+    return model.model if model is not None else "none"
+
+
+def query_vector(question: str, spec: StrategySpec, models: Models) -> Vectors:
+    """The question as the chunks of a spec are embedded: shape `(dimension,)`, unit length. Raises NeedsModel, ModelCallFailed."""
+    if Need.TOKEN_EMBEDDER in registry.strategy(spec.strategy_name).needs and models.token_embedder is not None:
+        return embed_query(models.token_embedder, question)
+    if models.embedder is None:
+        raise NeedsModel("Searching needs an embedder and none is configured. Set EMBEDDING_MODEL.")
+    row: Vectors = models.embedder.embed([question], kind="query").vectors[0]
+    return row
 
 
 def chunked_with(spec: StrategySpec, models: Models) -> str:
