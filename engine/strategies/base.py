@@ -246,6 +246,7 @@ class Headings:
 def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tuple[Chunk, ...]:
     document, text = source.document, source.text
     headings = Headings(document.tree)
+    spec_id = spec.spec_id
     total = len(pieces)
     chunks = []
     for index, piece in enumerate(pieces):
@@ -256,11 +257,11 @@ def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tu
         parent = piece.parent
         chunks.append(
             Chunk.model_construct(
-                chunk_id=ids.chunk_id(document.document_id, spec.spec_id, piece.start, piece.end, body),
+                chunk_id=ids.chunk_id(document.document_id, spec_id, piece.start, piece.end, body),
                 document_id=document.document_id,
                 document_name=document.name,
                 strategy_name=spec.strategy_name,
-                spec_id=spec.spec_id,
+                spec_id=spec_id,
                 chunk_index=index,
                 total_chunks=total,
                 text=body,
