@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from engine import tokens
@@ -18,7 +19,7 @@ def broken(chunk_set: ChunkSet, text: str, limit: int | None = None, unit: str =
         return ["a blank text is not one chunk flagged blank"]
     problems = [problem for chunk in chunks for problem in _of_chunk(chunk, text, limit, unit)]
     verbatim = [chunk.span for chunk in chunks if chunk.span is not None]
-    if any(left.start >= right.start for left, right in zip(verbatim, verbatim[1:], strict=False)):
+    if any(left.start >= right.start for left, right in pairwise(verbatim)):
         problems.append("spans are not strictly ordered by start")
     gaps = uncovered(text, (chunk.evidence_span for chunk in chunks))
     if verbatim and gaps:
@@ -62,9 +63,10 @@ def _holds(outer: Span, inner: Span) -> bool:
     return outer.start <= inner.start and inner.end <= outer.end
 
 
+LIMITS = ("size", "max_tokens", "child_tokens")
+"""Parameters that bound the length of a chunk."""
+
+
 def limit_of(params: dict[str, Any]) -> int | None:
-    """The token or character limit among a strategy's parameters."""
-    for name in ("size", "max_tokens"):
-        if name in params:
-            return int(params[name])
-    return None
+    """The limit among a strategy's parameters; None where it has none."""
+    return next((int(params[name]) for name in LIMITS if name in params), None)
