@@ -6,13 +6,17 @@ The objective is the one of B. Smith and A. Troynikov, "Evaluating Chunking Stra
 
 from __future__ import annotations
 
+import math
 import time
+from bisect import bisect_right
 from itertools import pairwise
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
+from scipy.sparse import csr_array
 
 from engine.models import Span
 from engine.providers.base import Models, Vectors
@@ -91,25 +95,26 @@ def _join(source: Source, seams: Seams, sentence_vectors: Vectors, piece_tokens:
     A piece's vector is the mean of its sentences' vectors weighted by their tokens.
     """
     sentences = source.sentences
-    ends = np.fromiter((span.end for span in sentences), dtype=np.int64, count=len(sentences))
-    totals = np.concatenate(([0], source.tokens.before(ends)))
-    free = np.array([i for i, span in enumerate(sentences) if i == 0 or seams.keeps_heading(span.start)])
-    free_totals = np.append(totals[free], totals[-1])
+    starts = [span.start for span in sentences]
+    totals = source.tokens.before(np.array([*starts, len(source.text)], dtype=np.int64))
+    free = np.searchsorted(starts, [0, *seams.kept(starts[1:])])
+    reached: list[int] = [*totals[free].tolist(), int(totals[-1])]
     places = [0]
     while True:
-        following = int(np.searchsorted(free_totals, free_totals[places[-1]] + piece_tokens, side="right")) - 1
+        following = bisect_right(reached, reached[places[-1]] + piece_tokens) - 1
         following = max(following, places[-1] + 1)
         if following >= free.size:
             break
         places.append(following)
     firsts = free[places]
     weights = np.maximum(1, np.diff(totals)).astype(np.float32)
-    sums = np.add.reduceat(sentence_vectors * weights[:, None], firsts, axis=0)
+    joined = csr_array((weights, np.arange(weights.size), np.append(firsts, weights.size)))
+    sums = joined @ sentence_vectors
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    edges = [*(sentences[first].start for first in firsts), len(source.text)]
+    edges = [*(starts[first] for first in firsts), len(source.text)]
     return Units(
         spans=[Span(start, end) for start, end in pairwise(edges)],
-        shares=np.concatenate((totals[firsts], totals[-1:])),
+        shares=np.append(totals[firsts], totals[-1]),
         vectors=(sums / np.maximum(lengths, 1e-12)).astype(np.float32),
     )
 
@@ -119,28 +124,29 @@ def best_stops(units: Units, max_tokens: int, tokens: TokenMap) -> list[int]:
 
     Equally good cuts: the one with longer chunks at its end. A piece above the cap is a chunk of its own.
     """
-    gains = _gains(units, max_tokens)
+    # Longest chunk first, so that it wins a tie.
+    gains = _gains(units, max_tokens)[:, ::-1].tolist()
     close = max_tokens - _EDGE_TOKENS
     shares = units.shares.tolist()
     best = [0.0]
-    lengths = [0]
-    for stop, row in enumerate(gains.tolist(), start=1):
-        # Longest chunk first, so that it wins a tie.
-        order = sorted(
-            ((best[stop - n] + row[n - 1], n) for n in range(1, min(stop, len(row)) + 1) if row[n - 1] > -np.inf),
-            reverse=True,
-        )
-        for value, n in order:
-            near = n > 1 and shares[stop] - shares[stop - n] > close
-            if not near or tokens.count(units.spans[stop - n].start, units.spans[stop - 1].end) <= max_tokens:
-                best.append(value)
-                lengths.append(n)
+    froms = [0]
+    for stop, row in enumerate(gains, start=1):
+        lowest = max(0, stop - len(row))
+        values = list(map(add, best[lowest:], row[-(stop - lowest) :]))
+        while True:
+            value = max(values)
+            start = lowest + values.index(value)
+            near = start < stop - 1 and shares[stop] - shares[start] > close
+            if not near or tokens.count(units.spans[start].start, units.spans[stop - 1].end) <= max_tokens:
                 break
+            values[start - lowest] = -math.inf
+        best.append(value)
+        froms.append(start)
     stops = []
     stop = len(units.spans)
     while stop > 0:
         stops.append(stop)
-        stop -= lengths[stop]
+        stop = froms[stop]
     return stops[::-1]
 
 

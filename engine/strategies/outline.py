@@ -55,7 +55,21 @@ class Seams:
         return [place for place in self._starts if self.keeps_heading(place)]
 
     def kept(self, places: Iterable[int]) -> list[int]:
-        return [place for place in places if self.keeps_heading(place)] if self._starts else list(places)
+        """The places, given in ascending order, at which a cut leaves every heading with its body."""
+        given = list(places)
+        if not given:
+            return given
+        kept: list[int] = []
+        reached = 0
+        first = max(0, bisect_left(self._starts, given[0]) - 1)
+        for heading in range(first, bisect_left(self._starts, given[-1])):
+            lost = bisect_right(given, self._starts[heading], reached)
+            after = bisect_right(given, self._bodies[heading], lost)
+            if after > lost:
+                kept.extend(given[reached:lost])
+                reached = after
+        kept.extend(given[reached:])
+        return kept
 
     def lines(self, start: int, end: int) -> list[int]:
         """Where a line begins, strictly inside the span."""
