@@ -9,7 +9,7 @@ __all__ = ["ChunkIndex", "CollectionInfo", "Hit", "IndexPoint", "collection_name
 
 
 def open_index(settings: Settings) -> ChunkIndex:
-    """The index that the settings name: a server with QDRANT_URL, else Qdrant Edge in DATA_DIR/index. Raises IndexUnavailable."""
+    """The index that the settings name: a server with QDRANT_URL, else Qdrant Edge in DATA_DIR/index. Raises BadSetting, IndexUnavailable."""
     if settings.qdrant_url:
         from engine.index.server import ServerIndex
 

@@ -191,8 +191,9 @@ class EdgeIndex:
         return _Shard(handle, binding)
 
     def _binding(self, collection: str) -> _Binding | None:
+        file = self._binding_file(collection)
         try:
-            values = json.loads(self._binding_file(collection).read_bytes())
+            values = json.loads(file.read_bytes())
             return _Binding(str(values["model"]), int(values["dimension"]))
         except FileNotFoundError:
             return None

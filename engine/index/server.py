@@ -17,7 +17,7 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from engine import ids
-from engine.errors import IndexUnavailable
+from engine.errors import BadSetting, IndexUnavailable
 from engine.index.base import CollectionInfo, Hit, IndexPoint, check_binding, check_vectors, nearest
 from engine.providers.base import Vectors
 
@@ -33,13 +33,13 @@ class _Binding(NamedTuple):
 
 
 class ServerIndex:
-    """A `ChunkIndex` on the Qdrant server at `url`. `client`: one that is connected already, in place of one made here."""
+    """A `ChunkIndex` on the Qdrant server at `url`. `client`: one that is connected already, in place of one made here.
+
+    Raises BadSetting for an address that is none.
+    """
 
     def __init__(self, url: str, api_key: str | None = None, client: QdrantClient | None = None) -> None:
-        parts = urlsplit(url)
-        # The address as given may hold a password.
-        self._place = f"{parts.hostname or url}{f':{parts.port}' if parts.port else ''}"
-        self._client = client or _connect(url, api_key)
+        self._place, self._client = _place(url), client or _connect(url, api_key)
         self._bindings: dict[str, _Binding] = {}
         self._lock = threading.Lock()
 
@@ -189,13 +189,21 @@ class ServerIndex:
         return f"{server} answered with an error ({error.status_code}). What was stored before is kept. Look into the server's log (a full disk is a common cause), then try again."
 
 
-def _connect(url: str, api_key: str | None) -> QdrantClient:
+def _place(url: str) -> str:
+    """Host and port: the address as given may hold a password."""
     try:
-        return QdrantClient(url=url, api_key=api_key, timeout=_TIMEOUT_SECONDS, check_compatibility=False)
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return f"{parts.hostname}{f':{parts.port}' if parts.port else ''}"
     except ValueError:
-        raise IndexUnavailable(
-            "QDRANT_URL is not an address. Use one like http://localhost:6333, or leave it out for the embedded index."
-        ) from None
+        pass
+    raise BadSetting(
+        "QDRANT_URL is not an address. Use one like http://localhost:6333, or leave it out for the embedded index."
+    )
+
+
+def _connect(url: str, api_key: str | None) -> QdrantClient:
+    return QdrantClient(url=url, api_key=api_key, timeout=_TIMEOUT_SECONDS, check_compatibility=False)
 
 
 def _point_structs(points: Sequence[IndexPoint], vectors: Vectors) -> list[models.PointStruct]:
