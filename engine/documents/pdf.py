@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -108,8 +108,9 @@ class PdfReader:
         notices += _notices(furniture, joiner.mended, tables_joined, built.text)
         lost = sum(non_blank(line.text) for line in furniture) + joiner.mended + tables_joined
         metadata["pages"] = len(pages.items)
-        if furniture:
-            metadata["headers"] = list(dict.fromkeys(line.text for line in furniture))[:10]
+        heads = {_without_numbers(line): line.text for line in reversed(furniture)}
+        if texts := [text for words, text in heads.items() if words]:
+            metadata["headers"] = list(reversed(texts))[:10]
         return Parsed(
             text=built.text,
             tree=built.tree,
@@ -271,9 +272,10 @@ def _remove_furniture(pages: _Pages) -> list[Line]:
     """Takes repeated lines at the top and bottom edges, and page numbers, out of the pages and returns them."""
     edges = [_edge_lines(items) for items in pages.items]
     seen = Counter(key for keys in edges for key in keys)
-    words = Counter(
-        _without_numbers(line) for keys in edges for line in {id(each): each for each in keys.values()}.values()
-    )
+    body = _body_size(item for items in pages.items for item in items if isinstance(item, Line))
+    heads: Counter[str] = Counter()
+    for keys in edges:
+        heads.update({_without_numbers(line) for line in keys.values() if line.size <= 1.05 * body})
     enough = max(3, FURNITURE_SHARE * sum(bool(keys) for keys in edges))
     offset = _number_offset(edges)
     removed: list[Line] = []
@@ -282,7 +284,10 @@ def _remove_furniture(pages: _Pages) -> list[Line]:
         if offset is not None:
             numbered = [line for line in keys.values() if offset in _offsets(line)]
             # Chapter titles beside the page number are furniture too, once they come again.
-            gone |= {id(line) for line in numbered if not (rest := _without_numbers(line)) or words[rest] > 1}
+            for line in numbered:
+                rest = _without_numbers(line)
+                if not rest or (line.size <= 1.05 * body and heads[rest] > 1):
+                    gone.add(id(line))
         removed.extend(item for item in items if isinstance(item, Line) and id(item) in gone)
         items[:] = [item for item in items if id(item) not in gone]
     return removed
@@ -409,14 +414,7 @@ def _names(title: str, text: str) -> bool:
 
 def _size_levels(grouped: Sequence[Paragraph | Table], texts: Sequence[str]) -> dict[int, int]:
     """Short paragraphs clearly larger than the body, by index; the largest size is level 1."""
-    weight: Counter[float] = Counter()
-    for item in grouped:
-        if isinstance(item, Paragraph):
-            for line in item.lines:
-                weight[line.size] += len(line.text)
-    if len(weight) < 2:
-        return {}
-    body = weight.most_common(1)[0][0]
+    body = _body_size(line for item in grouped if isinstance(item, Paragraph) for line in item.lines)
     large: dict[int, float] = {}
     for index, item in enumerate(grouped):
         if isinstance(item, Paragraph) and item.size >= HEADING_SIZE * body:
@@ -425,6 +423,14 @@ def _size_levels(grouped: Sequence[Paragraph | Table], texts: Sequence[str]) -> 
                 large[index] = item.size
     sizes = sorted(set(large.values()), reverse=True)
     return {index: min(sizes.index(size) + 1, 6) for index, size in large.items()}
+
+
+def _body_size(lines: Iterable[Line]) -> float:
+    """The font size of most characters."""
+    weight: Counter[float] = Counter()
+    for line in lines:
+        weight[line.size] += len(line.text)
+    return weight.most_common(1)[0][0] if weight else 0.0
 
 
 def _notices(furniture: Sequence[Line], mended: int, repeated: int, text: str) -> list[Notice]:
