@@ -7,6 +7,7 @@ BIN := .venv/bin
 .venv/.product: requirements.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip uninstall --quiet --quiet --yes setuptools  # older Pythons bring it, nothing needs it
 	touch $@
 
 .venv/.dev: .venv/.product requirements-dev.txt
