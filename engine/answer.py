@@ -1,16 +1,21 @@
-"""Answers from retrieved text: extractive with no model, generated with citations when there is one."""
+"""Answers from retrieved text: extractive with no model, generated with citations when there is one, closed-book as a baseline."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from engine.models import Span
-from engine.providers.base import Embedder
+from engine.errors import CallCause, ModelCallFailed
+from engine.models import Document, Span
+from engine.prompts import prompt
+from engine.providers.base import ChatReply, ChatRequest, Embedder
+from engine.quotes import DeliveredText
 from engine.records import Citation, RetrievedChunk
+from engine.strategies.asking import request
 from engine.strategies.sentences import sentence_spans
 
 EXTRACTIVE_SENTENCES = 3
@@ -29,6 +34,85 @@ class Answer:
     text: str
     answered: bool
     citations: tuple[Citation, ...]
+    model: str | None = None
+    prompt_version: str | None = None
+
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["answered", "answer", "citations"],
+    "properties": {
+        "answered": {"type": "boolean"},
+        "answer": {"type": "string"},
+        "citations": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["passage", "quote"],
+                "properties": {"passage": {"type": "integer"}, "quote": {"type": "string"}},
+            },
+        },
+    },
+}
+
+
+def answer_request(
+    question: str, retrieved: Sequence[RetrievedChunk], max_tokens: int, temperature: float
+) -> ChatRequest:
+    """The call that answers one question from its delivered passages."""
+    data = {"Question": question}
+    data |= {f"Passage {hit.rank}": hit.delivered_text for hit in retrieved if hit.delivered_span is not None}
+    made = request("answer", data, max_tokens=max_tokens, purpose="answer", schema=SCHEMA)
+    return replace(made, temperature=temperature)
+
+
+def closed_book_request(question: str, max_tokens: int, temperature: float) -> ChatRequest:
+    """The call that answers a question from the model's memory alone: the baseline for texts it may have been trained on."""
+    made = request("answer_closed_book", {"Question": question}, max_tokens=max_tokens, purpose="answer", schema=SCHEMA)
+    return replace(made, temperature=temperature)
+
+
+def generated(
+    reply: ChatReply, model: str, retrieved: Sequence[RetrievedChunk], document: Callable[[str], Document]
+) -> Answer:
+    """The answer in a model's reply, its quotes looked up in the delivered text. Raises ModelCallFailed for a reply without one."""
+    if not reply.ok or not _has_answer(reply.data):
+        cause: CallCause = "invalid_output" if reply.status == "ok" else reply.status
+        raise ModelCallFailed(reply.detail or f"{model} gave no usable answer ({cause}). Ask again.", cause)
+    version = prompt("answer").version
+    text = reply.data["answer"].strip()
+    if not reply.data["answered"] or not text:
+        return Answer("", False, (), model, version)
+    delivered = DeliveredText(retrieved, document)
+    by_rank = {hit.rank: hit for hit in retrieved}
+    citations = []
+    for item in reply.data["citations"]:
+        found = delivered.find(item["quote"])
+        cited = by_rank.get(item["passage"])
+        citations.append(
+            Citation(
+                quote=item["quote"],
+                chunk_id=cited.chunk.chunk_id if cited else None,
+                document_id=found.document_id if found else None,
+                span=found.span if found else None,
+            )
+        )
+    return Answer(text, True, tuple(citations), model, version)
+
+
+def _has_answer(data: Any) -> bool:
+    return (
+        isinstance(data, dict)
+        and isinstance(data.get("answered"), bool)
+        and isinstance(data.get("answer"), str)
+        and isinstance(data.get("citations"), list)
+        and all(
+            isinstance(item, dict) and isinstance(item.get("passage"), int) and isinstance(item.get("quote"), str)
+            for item in data["citations"]
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)

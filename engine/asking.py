@@ -13,9 +13,11 @@ from engine import ids, indexing, retrieve
 from engine.errors import NeedsModel, UserError
 from engine.index.base import ChunkIndex
 from engine.models import Document, StrategySpec
-from engine.providers.base import Models
+from engine.prompts import prompt
+from engine.providers.base import Embedder, Models
 from engine.providers.meter import Meter, metered
 from engine.records import Query, RetrievedChunk, UsageRecord
+from engine.settings import Settings
 from engine.store import Store
 from engine.strategies.source import Source
 
@@ -30,20 +32,35 @@ class Asked:
     ranked: tuple[RetrievedChunk, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the settings say about answers."""
+
+    context_tokens: int
+    """Most tokens of retrieved text per answer."""
+    max_tokens: int
+    """Longest answer."""
+    temperature: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        return cls(settings.context_tokens, settings.max_tokens, settings.temperature)
+
+
 class Asker:
     """Asks questions of indexed specs. Safe to use from several threads.
 
-    `source`: the document of an id, as strategies read it. `context_tokens`: most tokens of retrieved text per answer.
+    `source`: the document of an id, as strategies read it.
     """
 
     def __init__(
-        self, models: Models, index: ChunkIndex, store: Store, source: Callable[[str], Source], context_tokens: int
+        self, models: Models, index: ChunkIndex, store: Store, source: Callable[[str], Source], limits: Limits
     ) -> None:
         self._models = models
         self._index = index
         self._store = store
         self._source = source
-        self._context_tokens = context_tokens
+        self._limits = limits
 
     def ask(
         self,
@@ -70,17 +87,19 @@ class Asker:
         try:
             vector = indexing.query_vector(question, spec, models)
             hits = retrieve.vector_hits(self._index, spec, vector, max(top_k, depth or 0), document_ids)
-            ranked = retrieve.deliver(hits, self._store.chunks, self._document, self._context_tokens)
+            ranked = retrieve.deliver(hits, self._store.chunks, self._document, self._limits.context_tokens)
             searched = time.perf_counter()
             given = ranked[:top_k]
             update: dict[str, object] = {"retrieved": given}
             if answer:
-                found = answers.extractive(question, given, embedder)
+                found = self._answer(question, given, models, embedder)
                 update |= {
                     "answer": found.text,
-                    "answer_kind": "extractive",
+                    "answer_kind": "extractive" if found.model is None else "generated",
                     "answered": found.answered,
                     "citations": found.citations,
+                    "model": found.model,
+                    "prompt_version": found.prompt_version,
                 }
             ended = time.perf_counter()
             update["seconds"] = {"retrieve": searched - began, "generate": ended - searched, "total": ended - began}
@@ -92,6 +111,16 @@ class Asker:
             logger.exception("question failed under %s (request %s)", spec.label, request_id)
             reason = f"This is a bug in Chunkscope. Details are in the log under {request_id}."
         return Asked(query.model_copy(update={"status": "failed", "error": reason}), ())
+
+    def _answer(
+        self, question: str, given: Sequence[RetrievedChunk], models: Models, embedder: Embedder
+    ) -> answers.Answer:
+        if models.chat is None:
+            return answers.extractive(question, given, embedder)
+        if not any(hit.delivered_span is not None for hit in given):
+            return answers.Answer("", False, (), models.chat.model, prompt("answer").version)
+        asked = answers.answer_request(question, given, self._limits.max_tokens, self._limits.temperature)
+        return answers.generated(models.chat.complete(asked), models.chat.model, given, self._document)
 
     def failed(
         self,

@@ -94,6 +94,17 @@ class RetrievedChunk(Record):
     """In words, where the delivered text was shortened."""
 
 
+class UsageRecord(Record):
+    """Tokens and dollars of something. `cost_usd` None means the price is unknown."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    calls: int = 0
+    counted: bool = False
+    cost_usd: float | None = 0.0
+
+
 class Citation(Record):
     """A quote in an answer and where it stands in the canonical text."""
 
@@ -104,15 +115,47 @@ class Citation(Record):
     """None: the quote is not in the delivered text, and the page marks it so."""
 
 
-class UsageRecord(Record):
-    """Tokens and dollars of something. `cost_usd` None means the price is unknown."""
+class Claim(Record):
+    """One statement of an answer and what the delivered text says of it."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_input_tokens: int = 0
+    text: str
+    verdict: Literal["supported", "contradicted", "not_found"]
+    """As derived: what the judge said, but `not_found` where its quote does not stand in the delivered text."""
+    quote: str = ""
+    """The words the judge rests on."""
+    document_id: str | None = None
+    span: Span | None = None
+    """Where the quote stands in the canonical text."""
+    said: Literal["supported", "contradicted", "not_found"]
+    """The judge's own verdict, before its quote was checked."""
+
+
+class Judgement(Record):
+    """What a judge model said of one answer, and the scores derived from it. Scores are None where their status is not `scored`."""
+
+    status: dict[str, CellStatus]
+    """Per measure: context_relevance, answer_similarity, faithfulness, hallucination."""
+    context_relevance: float | None = None
+    """1 to 10: mean relevance of the delivered passages to the question."""
+    answer_similarity: float | None = None
+    """1 to 10: agreement with the expected answer."""
+    faithfulness: float | None = None
+    """1 to 10: share of the answer's claims that the delivered text supports."""
+    hallucination: bool | None = None
+    """Whether a claim is contradicted by the delivered text or not found in it."""
+    claims: tuple[Claim, ...] = ()
+    relevance: dict[int, int] = Field(default_factory=dict)
+    """0 to 5 per delivered passage, by rank."""
+    detail: str = ""
+    """Why there is no score, in words."""
+    judge_model: str = ""
+    prompt_version: str = ""
     calls: int = 0
-    counted: bool = False
-    cost_usd: float | None = 0.0
+    """Calls this judgement took, retries with a changed prompt included."""
+    raw: str = ""
+    """The judge's last reply as it came."""
+    seconds: float = 0.0
+    usage: UsageRecord = UsageRecord()
 
 
 class Query(Record):
@@ -134,8 +177,14 @@ class Query(Record):
     retrieved: tuple[RetrievedChunk, ...] = ()
     top_k: int
     model: str | None = None
+    """The chat model that wrote the answer; None for extractive answers."""
     embedding_model: str
     prompt_version: str | None = None
+    judgement: Judgement | None = None
+    rating: int | None = None
+    """A person's rating, 1 to 10."""
+    rated_faithful: bool | None = None
+    """Whether a person found everything in the answer supported by the delivered text."""
     seconds: dict[str, float] = Field(default_factory=dict)
     """Latency breakdown of this query: retrieve, generate, total."""
     usage: UsageRecord = UsageRecord()

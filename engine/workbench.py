@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from engine import documents as reading
 from engine import ids, indexing, questions
-from engine.asking import Asker
+from engine.asking import Asker, Limits
 from engine.bench import plan as planning
 from engine.bench.jobs import JobRunner
 from engine.bench.run import Emit, Runner
@@ -340,7 +340,7 @@ class Workbench:
         return self._store.query(query_id)
 
     def _asker(self) -> Asker:
-        return Asker(self.models, self._index, self._store, self._source, self.settings.context_tokens)
+        return Asker(self.models, self._index, self._store, self._source, Limits.of(self.settings))
 
     # Benchmarks
 
@@ -411,7 +411,7 @@ class Workbench:
 
     def _runner(self) -> Runner:
         askers = ASKERS if self.models.chat is None else self.settings.concurrency
-        return Runner(self._store, self._index, self.models, self._source, self.settings.context_tokens, askers)
+        return Runner(self._store, self._index, self.models, self._source, Limits.of(self.settings), askers)
 
     # Samples
 

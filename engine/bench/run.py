@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from engine import indexing
-from engine.asking import Asker
+from engine.asking import Asker, Limits
 from engine.errors import UserError
 from engine.index.base import ChunkIndex
 from engine.metrics.ceiling import Pool
@@ -65,14 +65,14 @@ class Runner:
         index: ChunkIndex,
         models: Models,
         source: Callable[[str], Source],
-        context_tokens: int,
+        limits: Limits,
         askers: int,
     ) -> None:
         self._store = store
         self._index = index
         self._models = models
         self._source = source
-        self._context_tokens = context_tokens
+        self._limits = limits
         self._askers = askers
 
     def run(self, experiment: Experiment, emit: Emit, cancelled: Callable[[], bool]) -> Experiment:
@@ -143,7 +143,7 @@ class _Work:
             self._indexed[spec.spec_id] = totals
         chunks = [chunk for chunk_set in totals.chunk_sets for chunk in chunk_set.chunks]
         search = _Search(
-            Asker(models, self._runner._index, self._runner._store, self._runner._source, self._runner._context_tokens),
+            Asker(models, self._runner._index, self._runner._store, self._runner._source, self._runner._limits),
             Pool(chunks),
             depth_needed([chunk.token_count for chunk in chunks]),
         )
