@@ -69,6 +69,7 @@ _LEVELS = {
 
 _FOOTNOTES_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
 _UNUSED_PARTS = ("stylesWithEffects", "thumbnail", "customXml")
+"""What python-docx's template carries along and nothing refers to: two thirds of the file."""
 
 
 def write(blocks: list[Block], *, title: str, header: str) -> bytes:
@@ -87,10 +88,7 @@ def write(blocks: list[Block], *, title: str, header: str) -> bytes:
         else:
             _line(document, block, bookmarks, notes)
     _footnotes(document, notes)
-    for part in (document.part.package, document.part):
-        for rel_id, rel in list(part.rels.items()):
-            if not rel.is_external and any(name in rel.target_part.partname for name in _UNUSED_PARTS):
-                del part.rels[rel_id]
+    _drop_unused_parts(document)
     saved = io.BytesIO()
     document.save(saved)
     return _repacked(saved.getvalue())
@@ -268,6 +266,13 @@ def _footnotes(document: Document, notes: dict[int, str]) -> None:
     blob = etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
     part = Part(PackURI("/word/footnotes.xml"), _FOOTNOTES_TYPE, blob, document.part.package)
     document.part.relate_to(part, RELATIONSHIP_TYPE.FOOTNOTES)
+
+
+def _drop_unused_parts(document: Document) -> None:
+    for part in (document.part.package, document.part):
+        for rel_id, rel in list(part.rels.items()):
+            if not rel.is_external and any(name in rel.target_part.partname for name in _UNUSED_PARTS):
+                del part.rels[rel_id]
 
 
 def _repacked(saved: bytes) -> bytes:
