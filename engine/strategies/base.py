@@ -244,51 +244,57 @@ class Headings:
 
 
 def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tuple[Chunk, ...]:
-    document, text = source.document, source.text
+    document, text, tokens = source.document, source.text, source.tokens
     headings = Headings(document.tree)
-    spec_id = spec.spec_id
     total = len(pieces)
+    # Copying a chunk is several times faster than building one from its thirty fields.
+    blank = Chunk.model_construct(
+        chunk_id="",
+        document_id=document.document_id,
+        document_name=document.name,
+        strategy_name=spec.strategy_name,
+        spec_id=spec.spec_id,
+        chunk_index=0,
+        total_chunks=total,
+        text="",
+        span=None,
+        token_count=0,
+        character_count=0,
+        word_count=0,
+        content_hash="",
+    )
     chunks = []
     for index, piece in enumerate(pieces):
+        span = Span(piece.start, piece.end)
         verbatim = piece.text is None
         body = text[piece.start : piece.end] if piece.text is None else piece.text
+        count = piece.token_count
+        if count is None:
+            count = tokens.count(*span) if verbatim else source.count(body)
         path, section, article = headings.at(piece.start if piece.place is None else piece.place)
         position: Position = "start" if index == 0 else "end" if index == total - 1 else "middle"
         parent = piece.parent
-        chunks.append(
-            Chunk.model_construct(
-                chunk_id=ids.chunk_id(document.document_id, spec_id, piece.start, piece.end, body),
-                document_id=document.document_id,
-                document_name=document.name,
-                strategy_name=spec.strategy_name,
-                spec_id=spec_id,
-                chunk_index=index,
-                total_chunks=total,
-                text=body,
-                span=Span(piece.start, piece.end) if verbatim else None,
-                source_span=None if verbatim else Span(piece.start, piece.end),
-                token_count=piece.token_count
-                if piece.token_count is not None
-                else source.tokens.count(piece.start, piece.end)
-                if verbatim
-                else source.count(body),
-                character_count=len(body),
-                word_count=len(body.split()),
-                content_hash=ids.content_hash(body),
-                heading_path=path if piece.heading_path is None else piece.heading_path,
-                section=section,
-                article=article,
-                separator=piece.separator,
-                context=piece.context,
-                embedding_text=piece.embedding_text,
-                parent_id=None if parent is None else ids.parent_id(document.document_id, parent.start, parent.end),
-                parent_span=parent,
-                position=position,
-                summary=None,
-                keywords=(),
-                language=None,
-                flags=piece.flags,
-                attributes=dict(piece.attributes),
-            )
-        )
+        made = {
+            "chunk_id": ids.chunk_id(document.document_id, blank.spec_id, piece.start, piece.end, body),
+            "chunk_index": index,
+            "text": body,
+            "span": span if verbatim else None,
+            "source_span": None if verbatim else span,
+            "token_count": count,
+            "character_count": len(body),
+            "word_count": len(body.split()),
+            "content_hash": ids.content_hash(body),
+            "heading_path": path if piece.heading_path is None else piece.heading_path,
+            "section": section,
+            "article": article,
+            "separator": piece.separator,
+            "context": piece.context,
+            "embedding_text": piece.embedding_text,
+            "parent_id": None if parent is None else ids.parent_id(document.document_id, parent.start, parent.end),
+            "parent_span": parent,
+            "position": position,
+            "flags": piece.flags,
+            "attributes": dict(piece.attributes),
+        }
+        chunks.append(blank.model_copy(update=made))
     return tuple(chunks)
