@@ -16,14 +16,18 @@ from engine import indexing
 from engine.asking import Asker, Limits
 from engine.errors import UserError
 from engine.index.base import ChunkIndex
+from engine.judge import judge
+from engine.judge.scores import MEASURES
 from engine.metrics.ceiling import Pool
 from engine.metrics.retrieval import depth_needed, score_question
-from engine.models import ChunkSet, StrategySpec
+from engine.models import ChunkSet, Document, StrategySpec
 from engine.providers.base import Models
 from engine.providers.meter import Meter, metered
 from engine.records import (
+    CellStatus,
     Experiment,
     MetricValue,
+    Query,
     Question,
     QuestionResult,
     RetrievedChunk,
@@ -144,6 +148,8 @@ class _Work:
         chunks = [chunk for chunk_set in totals.chunk_sets for chunk in chunk_set.chunks]
         search = _Search(
             Asker(models, self._runner._index, self._runner._store, self._runner._source, self._runner._limits),
+            models,
+            lambda document_id: self._runner._source(document_id).document,
             Pool(chunks),
             depth_needed([chunk.token_count for chunk in chunks]),
         )
@@ -177,13 +183,15 @@ class _Work:
         )
         query = asked.query
         failed = query.status == "failed"
+        if experiment.plan.judge and query.answer_kind == "generated" and not failed:
+            query = search.judged(query, question)
         cell = QuestionResult(
             question_id=question.question_id,
             spec_id=spec.spec_id,
             status="failed" if failed else "scored",
             error=query.error,
             query=query,
-            metrics={} if failed else search.score(question, asked.ranked),
+            metrics={} if failed else search.score(question, asked.ranked) | judged_metrics(query),
         )
         self._runner._store.add_cells(experiment.experiment_id, [cell])
         with self._lock:
@@ -212,8 +220,20 @@ class _Search:
     """What asking under one spec needs."""
 
     asker: Asker
+    models: Models
+    document: Callable[[str], Document]
     pool: Pool
     depth: int
+
+    def judged(self, query: Query, question: Question) -> Query:
+        """The query with the judge's verdict on its answer. Without a judge it stays as it is."""
+        if self.models.judge is None:
+            return query
+        verdict = judge(
+            self.models.judge, query.question, question.answer, query.answer, query.retrieved, self.document
+        )
+        seconds = {**query.seconds, "judge": verdict.seconds}
+        return query.model_copy(update={"judgement": verdict, "seconds": seconds})
 
     def score(self, question: Question, ranked: Sequence[RetrievedChunk]) -> dict[str, float]:
         """All retrieval metrics. A ranking of every chunk there is measures budgets larger than the corpus too."""
@@ -236,25 +256,50 @@ class _SpecIndex:
         return _SpecIndex(self.meter, (*self.chunk_sets, outcome.chunk_set), seconds)
 
 
+JUDGE = "judge."
+"""Prefix of the values a judge model gave."""
+
+
+def judged_metrics(query: Query) -> dict[str, float]:
+    """The judge's scores that there are, by stored name; hallucination as 1.0 or 0.0."""
+    if query.judgement is None:
+        return {}
+    scores = {measure: getattr(query.judgement, measure) for measure in MEASURES}
+    return {JUDGE + measure: float(score) for measure, score in scores.items() if score is not None}
+
+
 def summarise(cells: Sequence[QuestionResult]) -> tuple[MetricValue, ...]:
     """Means over the questions each metric was scored on. A question without a metric counts as unscored for it, by cause."""
-    names = sorted({name for cell in cells for name in cell.metrics})
+    judged = {JUDGE + m for cell in cells if cell.query and cell.query.judgement for m in cell.query.judgement.status}
+    names = sorted({name for cell in cells for name in cell.metrics} | judged)
     values = []
     for name in names:
         scored = [cell.metrics[name] for cell in cells if name in cell.metrics]
         causes: dict[str, int] = {}
         for cell in cells:
             if name not in cell.metrics:
-                cause = "not_applicable" if cell.status == "scored" else cell.status
+                cause = _cause(cell, name)
                 causes[cause] = causes.get(cause, 0) + 1
-        values.append(MetricValue(metric=name, value=float(np.mean(scored)), n=len(scored), unscored=causes))
+        values.append(
+            MetricValue(metric=name, value=float(np.mean(scored)) if scored else None, n=len(scored), unscored=causes)
+        )
     return tuple(values)
+
+
+def _cause(cell: QuestionResult, name: str) -> CellStatus:
+    """Why a question has no value of a metric."""
+    if cell.status != "scored":
+        return cell.status
+    judgement = cell.query.judgement if cell.query is not None else None
+    if judgement is not None and name.startswith(JUDGE):
+        return judgement.status.get(name.removeprefix(JUDGE), "not_applicable")
+    return "not_applicable"
 
 
 def latencies(cells: Sequence[QuestionResult]) -> dict[str, float]:
     """Median and 95th percentile per stage of the queries, in seconds: `retrieve_p50`, `retrieve_p95`, ..."""
     result = {}
-    for stage in ("retrieve", "generate"):
+    for stage in ("retrieve", "generate", "judge"):
         values = [c.query.seconds[stage] for c in cells if c.query is not None and stage in c.query.seconds]
         if values:
             result[f"{stage}_p50"] = float(np.percentile(values, 50))
