@@ -110,10 +110,15 @@ class HtmlReader:
     version = "html-1"
 
     def read(self, data: bytes, name: str, settings: Settings) -> Parsed:
-        """Raises BadDocument for an unknown encoding, too deep nesting and too many paragraphs."""
+        """Raises BadDocument for an unknown encoding, a page without text, too deep nesting and too many paragraphs."""
         markup, notices = _markup(data, name)
         content = html_content(markup, name)
         check_paragraphs(len(content.blocks), name, settings)
+        if not content.kept_characters:
+            raise BadDocument(
+                f"{shown(name)} has no text outside of scripts and navigation. Nothing was stored. "
+                "Open the page in a browser, save it when it has loaded, and upload that."
+            )
         assigned = assign(content.blocks, content.hints)
         built = build(assigned.blocks)
         return Parsed(

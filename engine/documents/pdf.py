@@ -278,17 +278,21 @@ def _remove_furniture(pages: _Pages) -> list[Line]:
         heads.update({_without_numbers(line) for line in keys.values() if line.size <= 1.05 * body})
     enough = max(3, FURNITURE_SHARE * sum(bool(keys) for keys in edges))
     offset = _number_offset(edges)
-    removed: list[Line] = []
-    for items, keys in zip(pages.items, edges, strict=True):
-        gone = {id(line) for key, line in keys.items() if seen[key] >= enough}
-        if offset is not None:
-            numbered = [line for line in keys.values() if offset in _offsets(line)]
+    gone: set[int] = set()
+    for keys in edges:
+        gone |= {id(line) for key, line in keys.items() if seen[key] >= enough}
+        if offset is None:
+            continue
+        for line in keys.values():
+            rest = _without_numbers(line)
             # Chapter titles beside the page number are furniture too, once they come again.
-            for line in numbered:
-                rest = _without_numbers(line)
-                if not rest or (line.size <= 1.05 * body and heads[rest] > 1):
-                    gone.add(id(line))
-        removed.extend(item for item in items if isinstance(item, Line) and id(item) in gone)
+            again = line.size <= 1.05 * body and heads[rest] > 1
+            if offset in _offsets(line) and (not rest or again):
+                gone.add(id(line))
+    removed = [item for items in pages.items for item in items if isinstance(item, Line) and id(item) in gone]
+    if len(removed) == sum(len(items) for items in pages.items):
+        return []
+    for items in pages.items:
         items[:] = [item for item in items if id(item) not in gone]
     return removed
 

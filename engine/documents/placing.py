@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from engine.documents.base import Block
@@ -11,8 +10,7 @@ from engine.documents.patterns import Hint, assign
 from engine.documents.tree import Placed
 from engine.models import NodeKind, Span, Structure
 
-_PLACE = "place"
-"""Attribute that leads an assigned block back to the block it came from; removed again."""
+_HEADINGS = (NodeKind.SECTION, NodeKind.ARTICLE)
 
 
 class Structured(NamedTuple):
@@ -25,22 +23,20 @@ def structured(placed: Sequence[Placed], hints: Sequence[Hint], text: str) -> St
 
     A paragraph that opens with a heading becomes two blocks, the heading and the text behind it.
     """
-    blocks = [
-        replace(item.block, attributes={**item.block.attributes, _PLACE: index}) for index, item in enumerate(placed)
-    ]
-    assigned = assign(blocks, hints)
+    if not any(item.block.text.strip() for item in placed):
+        return Structured(list(placed), Structure(rule="none", confidence="none"))
+    assigned = assign([item.block for item in placed], hints)
     result: list[Placed] = []
-    for block in assigned.blocks:
-        place = block.attributes.pop(_PLACE)
-        source = placed[place]
-        if block.kind in (NodeKind.SECTION, NodeKind.ARTICLE):
-            result.append(source._replace(block=block, heading=source.span))
-        elif (
-            result and result[-1].block.kind in (NodeKind.SECTION, NodeKind.ARTICLE) and result[-1].span is source.span
-        ):
+    before = -1
+    for block, index in zip(assigned.blocks, assigned.sources, strict=True):
+        source = placed[index]
+        if index == before:
             _split(result, block, text)
+        elif block.kind in _HEADINGS:
+            result.append(source._replace(block=block, heading=source.span))
         else:
             result.append(source._replace(block=block))
+        before = index
     return Structured(result, assigned.structure)
 
 
