@@ -231,7 +231,7 @@ def _alignments(needle: str, place: _Place) -> Iterator[_Aligned]:
             start, end = window.start + found.dest_start, window.start + found.dest_end
         else:
             start, end = window
-        start, end = _whole_words(normalised.text, start, end)
+        start, end = _fitted(needle, normalised.text, start, end)
         passage = normalised.text[start:end]
         score = fuzz.ratio(needle, passage) / 100
         agree = Counter(_DIGITS.findall(passage)) == wanted
@@ -264,18 +264,26 @@ def _windows(needle: str, normalised: Normalised) -> list[Span]:
     return windows
 
 
-def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """The passage grown to the words its ends cut, without white space at either end."""
-    while 0 < start < len(text) and _inside_word(text[start - 1], text[start]):
-        start -= 1
-    while 0 < end < len(text) and _inside_word(text[end - 1], text[end]):
-        end += 1
+def _fitted(needle: str, text: str, start: int, end: int) -> tuple[int, int]:
+    """The passage near `[start, end)` that matches the needle best, beginning and ending between words, without white space at either end.
+
+    An alignment compares stretches as long as the needle; words left out or added move the ends of the best passage.
+    """
+    reach = max(12, len(needle) // 6)
+    starts = [i for i in range(max(0, start - reach), min(end, start + reach + 1)) if _is_edge(text, i)]
+    start = max(starts, key=lambda i: (fuzz.ratio(needle, text[i:end]), i), default=start)
+    ends = [i for i in range(max(start + 1, end - reach), min(len(text), end + reach) + 1) if _is_edge(text, i)]
+    end = max(ends, key=lambda i: (fuzz.ratio(needle, text[start:i]), -i), default=end)
     passage = text[start:end]
     return start + len(passage) - len(passage.lstrip()), end - (len(passage) - len(passage.rstrip()))
 
 
-def _inside_word(left: str, right: str) -> bool:
-    return left.isalnum() and right.isalnum() and not (written_without_spaces(left) or written_without_spaces(right))
+def _is_edge(text: str, place: int) -> bool:
+    """Whether no word is cut between the characters before and at `place`."""
+    if not 0 < place < len(text):
+        return True
+    left, right = text[place - 1], text[place]
+    return not (left.isalnum() and right.isalnum()) or written_without_spaces(left) or written_without_spaces(right)
 
 
 def _occurrences(needle: str, text: str) -> Iterator[Span]:
