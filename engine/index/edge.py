@@ -28,6 +28,10 @@ from engine.providers.base import Vectors
 _BATCH = 1000
 """Points given to the engine at once: more would only hold more Python objects at a time."""
 
+_SPARE_BYTES = 64 * 2**20
+"""Disk space that must be free before the engine may write. It writes through mapped memory, where a full disk ends the process with a
+signal instead of an error, and it may rewrite its log, of at most about this size, when a folder is opened."""
+
 _REMEDY = "The documents are kept: index them again."
 
 _NAME = re.compile(r"[a-z0-9_]+")
@@ -77,6 +81,8 @@ class EdgeIndex:
             if shard is None:
                 raise IndexUnavailable(f"{collection} is not in the index any more. {_REMEDY}")
             check_vectors(vectors, shard.binding.dimension, collection)
+            # Each vector goes to the log and to its segment.
+            self._require_space(2 * vectors.nbytes)
             for start in range(0, len(points), _BATCH):
                 part = slice(start, start + _BATCH)
                 shard.handle.update(edge.UpdateOperation.upsert_points(_edge_points(points[part], vectors[part])))
@@ -117,6 +123,8 @@ class EdgeIndex:
         with self._use(collection) as shard:
             if shard is None:
                 return
+            # Giving space back copies what stays.
+            self._require_space(_bytes_on_disk(self._folder(collection) / "segments"))
             which = _filter(spec_id, None if document_id is None else [document_id])
             shard.handle.update(edge.UpdateOperation.delete_points_by_filter(which))
             # Gives the space of deleted points back once they are a fifth of a segment; otherwise it does nothing.
@@ -170,6 +178,7 @@ class EdgeIndex:
             with self._in_words(collection):
                 binding = self._binding(collection)
                 if binding is not None:
+                    self._require_space()
                     found = _Shard(edge.EdgeShard.load(str(self._folder(collection))), binding)
                     self._shards[collection] = found
         return found
@@ -178,6 +187,7 @@ class EdgeIndex:
         folder = self._folder(collection)
         if folder.exists():
             shutil.rmtree(folder)
+        self._require_space()
         # Search is exact, so no graph is built however large a segment grows.
         config = edge.EdgeConfig(
             vectors=edge.EdgeVectorParams(size=binding.dimension, distance=edge.Distance.Cosine),
@@ -206,6 +216,10 @@ class EdgeIndex:
                 return None
             points = shard.handle.count(edge.CountRequest(exact=True))
             return CollectionInfo(collection, *shard.binding, points, _bytes_on_disk(self._folder(collection)))
+
+    def _require_space(self, size: int = 0) -> None:
+        if shutil.disk_usage(self._path).free < size + _SPARE_BYTES:
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     def _discard(self, collection: str) -> None:
         shard = self._shards.pop(collection, None)
@@ -243,7 +257,7 @@ class EdgeIndex:
         if "WouldBlock" in reason:
             return f"The index at {self._path} is in use by another Chunkscope. Nothing was changed. Stop that one, or choose another DATA_DIR."
         if getattr(error, "errno", None) == errno.ENOSPC or "os error 28" in reason or "No space left" in reason:
-            return f"The disk of the index at {self._path} is full. What was stored before is kept. Free some space, then try again."
+            return f"The disk of the index at {self._path} is full, or nearly so. What was stored before is kept. Free some space ({_SPARE_BYTES // 2**20} MB at least), then try again."
         if "os error 13" in reason or isinstance(error, PermissionError):
             return f"The index at {self._path} cannot be written. What was stored before is kept. Give Chunkscope the right to write there, then try again."
         return f"{what} cannot be used: its files at {self._path} are damaged or missing. {_REMEDY}"

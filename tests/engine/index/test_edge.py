@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ EAST = np.array([[1, 0]], dtype=np.float32)
 HOLD = """
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from engine.index.edge import EdgeIndex
 index = EdgeIndex(Path(sys.argv[1]))
 index.ensure("sentence_collection", "wordllama", 2)
@@ -144,6 +146,25 @@ def test_deleted_points_give_their_space_back(tmp_path: Path) -> None:
         sizes.append(sum(512 * file.stat().st_blocks for file in segments if file.is_file()))
     # If nothing came back, the fourth round would stand beside the three before.
     assert sizes[-1] < 2 * sizes[0]
+
+
+def test_a_disk_that_is_nearly_full_is_said_in_words_before_the_engine_writes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = EdgeIndex(folder)
+    assert index.count(NAME) == 1
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=10 * 2**20))
+    for call in (
+        lambda: index.upsert(NAME, [POINT], EAST),
+        lambda: index.delete(NAME, document_id="doc"),
+        lambda: index.ensure("other_collection", "wordllama", 2),
+    ):
+        with pytest.raises(IndexUnavailable, match=r"disk .* is full, or nearly so.*kept"):
+            call()
+    assert len(index.search(NAME, EAST[0], 5, "spec")) == 1
+    index.drop(NAME)
+    assert not (folder / NAME).exists()
+    index.close()
 
 
 def test_a_closed_index_says_so(folder: Path) -> None:
