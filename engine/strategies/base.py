@@ -263,6 +263,7 @@ def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tu
         word_count=0,
         content_hash="",
     )
+    parent_ids: dict[Span | None, str | None] = {None: None}
     chunks = []
     for index, piece in enumerate(pieces):
         span = Span(piece.start, piece.end)
@@ -274,6 +275,8 @@ def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tu
         path, section, article = headings.at(piece.start if piece.place is None else piece.place)
         position: Position = "start" if index == 0 else "end" if index == total - 1 else "middle"
         parent = piece.parent
+        if parent is not None and parent not in parent_ids:
+            parent_ids[parent] = ids.parent_id(document.document_id, parent.start, parent.end)
         made = {
             "chunk_id": ids.chunk_id(document.document_id, blank.spec_id, piece.start, piece.end, body),
             "chunk_index": index,
@@ -290,7 +293,7 @@ def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tu
             "separator": piece.separator,
             "context": piece.context,
             "embedding_text": piece.embedding_text,
-            "parent_id": None if parent is None else ids.parent_id(document.document_id, parent.start, parent.end),
+            "parent_id": parent_ids[parent],
             "parent_span": parent,
             "position": position,
             "flags": piece.flags,

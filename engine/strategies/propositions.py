@@ -16,9 +16,8 @@ from engine.models import Span
 from engine.providers.base import ChatRequest, Models
 from engine.strategies.asking import ask_all, request, title_of
 from engine.strategies.base import Cut, Headings, Need, Params, Piece, Strategy
-from engine.strategies.outline import Seams
+from engine.strategies.outline import Seams, between
 from engine.strategies.packing import Level, TokenRuler, pack
-from engine.strategies.sentences import sentence_starts
 from engine.strategies.source import Source
 
 UNVERIFIED = "unverified"
@@ -75,7 +74,7 @@ class Propositions(Strategy[PropositionsParams]):
 def _paragraphs(source: Source, limit: int) -> list[Span]:
     """Paragraphs that tile the text, headings with their body, none blank; long ones cut between sentences."""
     ruler = TokenRuler(source.tokens)
-    levels = [Level("sentence", lambda start, end: sentence_starts(source.text, start, end))]
+    levels = [Level("sentence", between([span.start for span in source.sentences]))]
     return [
         Span(part.start, part.end)
         for paragraph in paragraph_spans(source)

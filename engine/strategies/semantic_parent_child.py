@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -12,10 +12,9 @@ from engine.models import SimilarityCurve, Span
 from engine.providers.base import Models
 from engine.strategies.base import Cut, Need, Params, Piece, Strategy
 from engine.strategies.outline import between
-from engine.strategies.packing import Level, TokenRuler, pack, pieces
+from engine.strategies.packing import OVER_LIMIT, Level, Part, TokenRuler, pack
 from engine.strategies.propositions import paragraph_spans
 from engine.strategies.semantic import neighbour_cosines
-from engine.strategies.sentences import sentence_starts
 from engine.strategies.source import Source
 
 
@@ -71,25 +70,24 @@ class SemanticParentChild(Strategy[SemanticParentChildParams]):
         return Cut(made, curve, {"embed": embed_seconds})
 
 
-def _children(source: Source, limit: int) -> list[Piece]:
+def _children(source: Source, limit: int) -> list[Part]:
     ruler = TokenRuler(source.tokens)
-    levels = [Level("sentence", lambda start, end: sentence_starts(source.text, start, end))]
+    levels = [Level("sentence", between([span.start for span in source.sentences]))]
     return [
-        piece
+        part
         for paragraph in paragraph_spans(source)
-        for piece in pieces(pack(paragraph.start, paragraph.end, levels, ruler, limit), ruler)
+        for part in pack(paragraph.start, paragraph.end, levels, ruler, limit)
     ]
 
 
-def _with_parents(source: Source, cluster: list[Piece], limit: int) -> list[Piece]:
+def _with_parents(source: Source, cluster: Sequence[Part], limit: int) -> Iterator[Piece]:
     """The children of one topic with their parent; a topic longer than the limit gives several parents."""
-    ruler = TokenRuler(source.tokens)
     level = Level("paragraph", between([child.start for child in cluster]))
-    parents = [Span(part.start, part.end) for part in pack(cluster[0].start, cluster[-1].end, [level], ruler, limit)]
-    made = []
+    packed = pack(cluster[0].start, cluster[-1].end, [level], TokenRuler(source.tokens), limit)
+    parents = [Span(part.start, part.end) for part in packed]
     place = 0
     for child in cluster:
         while parents[place].end <= child.start:
             place += 1
-        made.append(replace(child, parent=parents[place]))
-    return made
+        flags = (OVER_LIMIT,) if child.over_limit else ()
+        yield Piece(child.start, child.end, parent=parents[place], flags=flags, token_count=child.units)
