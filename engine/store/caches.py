@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from sqlalchemy import Table, delete, func, select, update
 
+from engine.errors import StoreUnavailable
 from engine.providers.cache import CacheSize
 from engine.store.database import Database, distinct, slices
 from engine.store.schema import reply_cache, vector_cache
@@ -50,11 +52,16 @@ class _StoredCache:
                     found[key] = bytes(value)
                     if used_at < now - _TOUCH_AFTER:
                         stale.append(key)
-        if stale:
-            with self._database.write() as connection:
-                for part in slices(sorted(stale)):
-                    connection.execute(update(table).where(table.c.key.in_(part)).values(used_at=now))
+        # A value that was read is worth more than the note that it was: a full disk must not make reading fail.
+        with suppress(StoreUnavailable):
+            self._touch(sorted(stale), now)
         return found
+
+    def _touch(self, keys: Sequence[str], now: float) -> None:
+        if keys:
+            with self._database.write() as connection:
+                for part in slices(keys):
+                    connection.execute(update(self._table).where(self._table.c.key.in_(part)).values(used_at=now))
 
     def _put(self, entries: Mapping[str, bytes]) -> None:
         now = self._database.now()

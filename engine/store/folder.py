@@ -8,6 +8,7 @@ import hashlib
 import os
 import weakref
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -42,8 +43,10 @@ class DataFolder:
             raise DataFolderLocked(
                 f"The data folder {self.path} is in use by another Chunkscope{holder}: stop that one, or choose another DATA_DIR."
             ) from None
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, str(os.getpid()).encode(), 0)
+        # Only for the message that another process shows; a full disk must not keep this one from starting.
+        with suppress(OSError):
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, str(os.getpid()).encode(), 0)
         _open_folders.add(self)
 
     def close(self) -> None:
@@ -87,9 +90,12 @@ class DataFolder:
 
     def sweep_originals(self, keep: Collection[str]) -> int:
         """Remove what no document was made from, half-written files included; returns how many files went. For a folder that is not shared."""
-        left_over = [file for file in self.originals.iterdir() if file.name not in keep]
-        for file in left_over:
-            file.unlink(missing_ok=True)
+        try:
+            left_over = [file for file in self.originals.iterdir() if file.name not in keep]
+            for file in left_over:
+                file.unlink(missing_ok=True)
+        except OSError as error:
+            raise _in_words(error, self.path) from error
         return len(left_over)
 
     def _place(self, sha256: str) -> Path:

@@ -118,11 +118,12 @@ class JobRecords(Database):
         """Put an ended job back into the queue, at its old place. Raises NotFound."""
         ended = and_(jobs.c.job_id == job_id, jobs.c.state.in_(("finished", "failed", "cancelled")))
         with self.write() as connection:
-            connection.execute(update(jobs).where(ended).values(**_WAITING, updated_at=self.now()))
+            again = {**_WAITING, "cancel_requested": False, "error": None}
+            connection.execute(update(jobs).where(ended).values(**again, updated_at=self.now()))
             return _require(connection, job_id)
 
     def release_dead_jobs(self, *, all_running: bool = False) -> list[str]:
-        """Put jobs of dead holders back into the queue; returns their ids.
+        """Put jobs of dead holders back into the queue; returns their ids. One that was to be cancelled still is: its next holder sees it.
 
         `all_running`: every running job, for a process that has just locked its data folder and so knows that no other is alive.
         """
@@ -159,7 +160,7 @@ class JobRecords(Database):
             return _read(connection, job_id)
 
 
-_WAITING = {"state": "queued", "holder": None, "lease_until": None, "cancel_requested": False, "error": None}
+_WAITING = {"state": "queued", "holder": None, "lease_until": None}
 
 
 def _matching(states: Collection[JobState] | None, owner: str | None) -> list[ColumnElement[bool]]:

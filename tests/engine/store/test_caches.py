@@ -1,9 +1,14 @@
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+from engine.errors import StoreUnavailable
 from engine.providers.cache import CacheSize, ReplyCache, VectorCache
 from engine.store import Store
+from tests.engine.store.conftest import Clock
 
 
 def test_the_caches_are_what_providers_ask_for(store: Store) -> None:
@@ -46,11 +51,11 @@ def test_replies_come_back_as_text(store: Store) -> None:
     assert store.reply_cache.get("unknown") is None
 
 
-def test_the_least_recently_used_go_first(store: Store, clock: object) -> None:
+def test_the_least_recently_used_go_first(store: Store, clock: Clock) -> None:
     day = 24 * 3600
     for key in ("first", "second", "third"):
         store.reply_cache.put(key, "12345678")
-        clock.now += day  # type: ignore[attr-defined]
+        clock.now += day
     assert store.reply_cache.get("first") == "12345678"
     assert store.reply_cache.size() == CacheSize(3, 24)
     assert store.reply_cache.prune(24) == 0
@@ -58,3 +63,16 @@ def test_the_least_recently_used_go_first(store: Store, clock: object) -> None:
     assert [store.reply_cache.get(key) is None for key in ("first", "second", "third")] == [False, True, False]
     assert store.reply_cache.prune(0) == 2
     assert store.reply_cache.size() == CacheSize(0, 0)
+
+
+def test_reading_works_where_nothing_can_be_written(tmp_path: Path, clock: Clock) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'c.db'}", clock=clock)
+    store.reply_cache.put("a", "reply")
+    clock.now += 24 * 3600
+    with store.read() as connection:
+        # The one pooled connection of this thread refuses writes from here on.
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    assert store.reply_cache.get("a") == "reply"
+    with pytest.raises(StoreUnavailable, match="cannot be written"):
+        store.reply_cache.put("b", "reply")
+    store.close()

@@ -6,6 +6,7 @@ from engine import ids
 from engine.errors import BadRequest, NotFound
 from engine.models import Span
 from engine.store import Store
+from tests.engine.store.conftest import Clock
 from tests.engine.store.examples import chunk_set, document, spec
 
 MODEL = "wordllama"
@@ -122,10 +123,10 @@ def test_an_index_is_ready_only_when_it_was_finished(store: Store) -> None:
     assert store.forget_index() == 1
 
 
-def test_where_processes_share_a_server_only_what_is_idle_is_unfinished(store: Store, clock: object) -> None:
+def test_where_processes_share_a_server_only_what_is_idle_is_unfinished(store: Store, clock: Clock) -> None:
     store.begin_index("doc", spec(), MODEL)
     assert store.unfinished_index(idle_seconds=600) == []
-    clock.now += 601  # type: ignore[attr-defined]
+    clock.now += 601
     assert len(store.unfinished_index(idle_seconds=600)) == 1
 
 

@@ -7,14 +7,15 @@ import pytest
 
 from engine.errors import NotFound
 from engine.store import Store
+from tests.engine.store.conftest import Clock
 
 KINDS = ["benchmark"]
 
 
-def test_jobs_are_taken_in_the_order_they_came(store: Store, clock: object) -> None:
+def test_jobs_are_taken_in_the_order_they_came(store: Store, clock: Clock) -> None:
     for name in ("first", "second"):
         store.add_job("benchmark", {"name": name}, owner="anna", job_id=name)
-        clock.now += 1  # type: ignore[attr-defined]
+        clock.now += 1
     store.add_job("report", {})
     assert [job.job_id for job in store.jobs(["queued"], owner="anna")] == ["first", "second"]
     taken = store.take_job("p1", KINDS)
@@ -29,16 +30,16 @@ def test_jobs_are_taken_in_the_order_they_came(store: Store, clock: object) -> N
     assert store.count_jobs(["queued"]) == 1
 
 
-def test_a_job_whose_holder_is_silent_is_taken_by_another(store: Store, clock: object) -> None:
+def test_a_job_whose_holder_is_silent_is_taken_by_another(store: Store, clock: Clock) -> None:
     store.add_job("benchmark", {}, job_id="job")
     assert store.take_job("p1", KINDS, lease_seconds=60)
-    clock.now += 50  # type: ignore[attr-defined]
+    clock.now += 50
     renewed = store.renew_job("job", "p1", {"done": 3}, lease_seconds=60)
     assert renewed is not None
     assert renewed.progress == {"done": 3}
-    clock.now += 50  # type: ignore[attr-defined]
+    clock.now += 50
     assert store.take_job("p2", KINDS) is None
-    clock.now += 11  # type: ignore[attr-defined]
+    clock.now += 11
     taken = store.take_job("p2", KINDS)
     assert taken is not None
     assert (taken.holder, taken.attempts, taken.progress) == ("p2", 2, {"done": 3})
@@ -50,23 +51,26 @@ def test_a_job_whose_holder_is_silent_is_taken_by_another(store: Store, clock: o
     assert store.renew_job("job", "p2") is None
 
 
-def test_jobs_of_dead_holders_go_back_into_the_queue(store: Store, clock: object) -> None:
+def test_jobs_of_dead_holders_go_back_into_the_queue(store: Store, clock: Clock) -> None:
     for name in ("old", "new"):
         store.add_job("benchmark", {}, job_id=name)
-        clock.now += 1  # type: ignore[attr-defined]
+        clock.now += 1
         assert store.take_job("p1", KINDS, lease_seconds=100)
-        clock.now += 60  # type: ignore[attr-defined]
+        clock.now += 60
     assert store.release_dead_jobs() == ["old"]
     assert (store.job("old").state, store.job("old").holder) == ("queued", None)
     assert store.job("new").state == "running"
+    store.cancel_job("new")
     assert store.release_dead_jobs(all_running=True) == ["new"]
+    assert (store.job("new").state, store.job("new").cancel_requested) == ("queued", True)
     assert store.release_dead_jobs(all_running=True) == []
+    assert store.cancel_job("new").state == "cancelled"
 
 
-def test_a_job_that_waits_is_cancelled_and_one_that_runs_is_asked_to_stop(store: Store, clock: object) -> None:
+def test_a_job_that_waits_is_cancelled_and_one_that_runs_is_asked_to_stop(store: Store, clock: Clock) -> None:
     for name in ("runs", "waits"):
         store.add_job("benchmark", {}, job_id=name)
-        clock.now += 1  # type: ignore[attr-defined]
+        clock.now += 1
     store.take_job("p1", KINDS)
     assert store.cancel_job("waits").state == "cancelled"
     asked = store.cancel_job("runs")
