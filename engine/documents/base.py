@@ -26,6 +26,8 @@ class Block:
     rows: tuple[tuple[str, ...], ...] = ()
     """Cells of a TABLE, merged cells already repeated; the first `header_rows` rows are the header."""
     header_rows: int = 0
+    nested: tuple[tuple[int, str], ...] = ()
+    """Tables inside cells of a TABLE: the row, and the flattened text that stands for the inner table there."""
     separator: str = " "
     """What stands between label and text in the canonical text: ". " of "Article 5. Scope", empty where nothing is printed."""
     title: str | None = None

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from engine.documents import clauses
@@ -407,7 +408,7 @@ def _by_form(blocks: Sequence[Block], looks: Sequence[Hint]) -> dict[int, int]:
     """Short bold, capital or centred lines followed by text that is not: position and level by look. Empty without."""
     form: dict[int, tuple[float, bool, bool, bool]] = {}
     body = [position for position, block in enumerate(blocks) if block.text.strip() or block.rows]
-    for position, following in zip(body, [*body[1:], -1], strict=True):
+    for position, following in pairwise([*body, -1]):
         block, look = blocks[position], looks[position]
         if following < 0 or block.kind is not NodeKind.PARAGRAPH or look.in_table or look.contents:
             continue

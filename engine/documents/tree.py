@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -69,7 +69,9 @@ def build(blocks: Iterable[Block]) -> Built:
         draft.start, draft.end = position, position + len(rendered.text)
         if block.kind in _HEADINGS:
             draft.heading = Span(draft.start, draft.end)
-        nesting.add_rows(draft, [Span(position + start, position + end) for start, end in rendered.rows])
+        nested = [(row, cell_markdown(inner)) for row, inner in block.nested]
+        spans = [Span(position + start, position + end) for start, end in rendered.rows]
+        nesting.add_rows(draft, spans, _find_nested(rendered, position, nested))
         position = draft.end
         previous = block
     text = "".join(parts)
@@ -165,6 +167,18 @@ def _render_table(rows: Sequence[Sequence[str]], header_rows: int) -> _Rendered:
     return _Rendered("\n".join(lines), ranges)
 
 
+def _find_nested(table: _Rendered, position: int, nested: Sequence[tuple[int, str]]) -> dict[int, list[Span]]:
+    """Where the flattened texts of inner tables stand, by row. Equal texts are found one after the other."""
+    found: dict[int, list[Span]] = {}
+    for row, text in nested:
+        spans = found.setdefault(row, [])
+        start, end = table.rows[row]
+        place = table.text.find(text, spans[-1].end - position if spans else start, end) if text else -1
+        if place >= 0:
+            spans.append(Span(position + place, position + place + len(text)))
+    return found
+
+
 def _row_line(row: Sequence[str], width: int) -> str:
     cells = [cell_markdown(cell) for cell in row] + [""] * (width - len(row))
     return "| " + " | ".join(cells) + " |"
@@ -214,7 +228,10 @@ class _Nesting:
     def place(self, block: Block) -> _Draft:
         return self._place_heading(block) if block.kind in _HEADINGS else self._place_content(block)
 
-    def add_rows(self, table: _Draft, spans: Iterable[Span]) -> None:
+    def add_rows(
+        self, table: _Draft, spans: Iterable[Span], nested: Mapping[int, Sequence[Span]] | None = None
+    ) -> None:
+        """Rows of a table, and the tables inside their cells."""
         header_rows = table.block.header_rows if table.block else 0
         for index, span in enumerate(spans):
             row = _Draft(NodeKind.ROW, level=0, rank=0, parent=table, start=span.start, end=span.end)
@@ -222,6 +239,10 @@ class _Nesting:
             if index < header_rows:
                 row.attributes["header"] = True
             self._drafts.append(row)
+            for inner in (nested or {}).get(index, ()):
+                self._drafts.append(
+                    _Draft(NodeKind.TABLE, level=0, rank=0, parent=row, start=inner.start, end=inner.end)
+                )
 
     def finish(self, length: int) -> Node:
         """The document node. Drafts are in document order, so walking them backwards meets children before parents."""
@@ -230,7 +251,7 @@ class _Nesting:
             assert parent is not None
             parent.children.append(_freeze(draft))
             parent.end = max(parent.end, draft.end)
-            if parent.block is None:
+            if parent.attributes.get("implied"):
                 parent.start = draft.start
         self._root.start, self._root.end = 0, length
         return _freeze(self._root)

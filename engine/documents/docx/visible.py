@@ -1,0 +1,127 @@
+"""An independent count of the visible text: a plain pass over the XML that shares nothing with the walker.
+
+It answers "text kept: N of M": every run of visible text of the document must stand in the canonical text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from engine.documents.docx.styles import StyleSheet
+from engine.documents.docx.symbols import symbol
+from engine.documents.docx.xml import MC, A, M, V, W, own_text, toggle, value
+
+_NOT_SHOWN = frozenset(
+    (W + "del", W + "moveFrom", W + "delText", W + "instrText", W + "rPr", W + "pPr", W + "sdtPr", W + "tblPr", W + "trPr", W + "tcPr")
+)  # fmt: skip
+
+
+class TextCount(NamedTuple):
+    visible: int
+    kept: int
+
+
+def count_text(segments: Iterable[list[str]], canonical: str) -> TextCount:
+    """Non-blank characters of the segments, and how many of them stand in the canonical text.
+
+    A segment is the text of one paragraph in pieces. It is looked up whole, behind the one before it, so that a text
+    that occurs twice must stand there twice; a segment that is interrupted (by a note mark) is looked up piece by piece.
+    """
+    haystack = _squeezed(canonical)
+    position = visible = kept = 0
+    next_place: dict[str, int] = {}
+
+    def find(text: str) -> bool:
+        nonlocal position
+        place = haystack.find(text, max(position, next_place.get(text, 0)), position + 50_000 + len(text))
+        if place < 0:
+            place = haystack.find(text, next_place.get(text, 0))
+        else:
+            position = place + len(text)
+        if place >= 0:
+            next_place[text] = place + len(text)
+        return place >= 0
+
+    for pieces in segments:
+        squeezed = [piece for piece in map(_squeezed, pieces) if piece]
+        whole = "".join(squeezed)
+        if not whole:
+            continue
+        visible += len(whole)
+        if find(whole):
+            kept += len(whole)
+        else:
+            kept += sum(len(piece) for piece in squeezed if find(piece))
+    return TextCount(visible, kept)
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split()).replace("\\|", "|").replace("<br>", "")
+
+
+def visible_segments(root: Any, styles: StyleSheet) -> Iterator[list[str]]:
+    """Visible text below an element, one list of pieces per paragraph, text boxes and tables included."""
+    fields: list[bool] = []
+    done: list[list[str]] = []
+    loose: list[str] = []
+    stack: list[tuple[Any, list[str], str | None]] = [(root, loose, None)]
+    while stack:
+        node, pieces, style = stack.pop()
+        tag = node.tag
+        if not isinstance(tag, str) or tag in _NOT_SHOWN:
+            continue
+        if tag == W + "fldChar":
+            _step(fields, node.get(W + "fldCharType"))
+            continue
+        if tag in (W + "p", A + "p"):
+            pieces = []
+            done.append(pieces)
+            style = styles.paragraph_style(value(node.find(W + "pPr"), "pStyle"))
+        elif tag == W + "r" and _is_hidden(node, style, styles):
+            stack.extend((mark, pieces, style) for mark in reversed(node.findall(W + "fldChar")))
+            continue
+        elif tag == W + "tr" and node.find(f"{W}trPr/{W}del") is not None:
+            continue
+        elif all(fields):
+            pieces.extend(_own(node))
+        children = list(node)
+        if tag == MC + "AlternateContent":
+            choices = node.findall(MC + "Choice")[:1]
+            children = choices or node.findall(MC + "Fallback")[:1]
+        stack.extend((child, pieces, style) for child in reversed(children))
+    yield from done
+    yield loose
+
+
+def _step(fields: list[bool], kind: str | None) -> None:
+    if kind == "begin":
+        fields.append(False)
+    elif kind == "separate" and fields:
+        fields[-1] = True
+    elif kind == "end" and fields:
+        fields.pop()
+
+
+def _own(node: Any) -> list[str]:
+    """Text an element shows itself."""
+    tag = node.tag
+    if tag in (W + "t", M + "t", A + "t"):
+        return [own_text(node)]
+    if tag == W + "noBreakHyphen":
+        return ["-"]
+    if tag == W + "sym":
+        return [symbol(node.get(W + "font"), node.get(W + "char")) or ""]
+    if tag == V + "textpath":
+        return [node.get("string") or ""]
+    return []
+
+
+def _is_hidden(run: Any, style: str | None, styles: StyleSheet) -> bool:
+    properties = run.find(W + "rPr")
+    own = toggle(properties, "vanish")
+    if own is not None:
+        return own
+    character = value(properties, "rStyle")
+    by_character = styles.look(character).hidden if character else None
+    return bool(by_character if by_character is not None else styles.paragraph_look(style).hidden)
