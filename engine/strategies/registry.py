@@ -9,6 +9,7 @@ from engine.errors import BadParameter
 from engine.models import StrategySpec
 from engine.strategies.base import Strategy
 from engine.strategies.cluster_semantic import ClusterSemantic
+from engine.strategies.code_aware import CodeAware
 from engine.strategies.contextual_retrieval import ContextualRetrieval
 from engine.strategies.contextual_structure import ContextualStructure
 from engine.strategies.fixed_size import FixedSize
@@ -34,6 +35,7 @@ STRATEGIES: tuple[Strategy[Any], ...] = (
     SemanticParentChild(),
     ContextualStructure(),
     ContextualRetrieval(),
+    CodeAware(),
     Propositions(),
     LateChunking(),
 )

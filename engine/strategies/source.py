@@ -13,6 +13,9 @@ from engine.strategies.outline import tree_headings
 from engine.strategies.sentences import sentence_spans
 from engine.tokens import TokenMap
 
+SOURCE_CODE = "text/x-source"
+"""Media type of documents that are one source file."""
+
 
 class Source:
     """One document, shared by all strategies that cut it. Safe to use from several threads."""
@@ -29,8 +32,8 @@ class Source:
 
     @cached_property
     def outline(self) -> Outline:
-        """Markdown headings, fences, tables and other blocks of the text."""
-        return scan(self.text)
+        """Markdown headings, fences, tables and other blocks of the text. Source files have none: their `#` is a comment."""
+        return Outline((), ()) if self.document.media_type == SOURCE_CODE else scan(self.text)
 
     @cached_property
     def headings(self) -> tuple[Heading, ...]:
