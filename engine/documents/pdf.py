@@ -31,6 +31,8 @@ FURNITURE_SHARE = 0.4
 """Share of pages on which a line at the edge must stand to be a header or footer (odd and even pages may differ)."""
 FURNITURE_LINES = 3
 """Lines at the top and at the bottom of a page that may be headers or footers."""
+FURNITURE_ZONE = 0.15
+"""Share of the page's height, from the top and from the bottom, in which they stand."""
 _END_ZONE = 64 * 1024
 _LONG_HEADING = 200
 _EDGE_NUMBER = re.compile(r"^\W*(\d{1,4})\b|\b(\d{1,4})\W*$")
@@ -207,6 +209,7 @@ def _pages(data: bytes, name: str) -> _Pages:
                 items = []
                 found.failed.append(number)
             found.items.append(items)
+            found.heights.append(float(page.height))
             page.close()
     if not pages or len(found.failed) == len(pages):
         raise _damaged(name)
@@ -214,7 +217,7 @@ def _pages(data: bytes, name: str) -> _Pages:
 
 
 def _page_items(page: Any, number: int, found: _Pages) -> list[Line | Table]:
-    height, width = float(page.height), float(page.width)
+    width = float(page.width)
     printed = {(char["text"], round(char["x0"]), round(char["top"])) for char in page.chars}
     # The same letter twice at one place is a printer's way to bold.
     source = page.dedupe_chars() if len(printed) < 0.9 * len(page.chars) else page
@@ -237,7 +240,6 @@ def _page_items(page: Any, number: int, found: _Pages) -> list[Line | Table]:
     lines: list[Line | Table] = list(in_reading_order(outside, width, number)) if outside else []
     found.characters += characters
     found.pictures += len(page.images)
-    found.heights.append(height)
     return _with_tables(lines, tables)
 
 
@@ -270,7 +272,7 @@ def _filled(rows: Sequence[Sequence[str | None]]) -> list[list[str]]:
 
 def _remove_furniture(pages: _Pages) -> list[Line]:
     """Takes repeated lines at the top and bottom edges, and page numbers, out of the pages and returns them."""
-    edges = [_edge_lines(items) for items in pages.items]
+    edges = [_edge_lines(items, height) for items, height in zip(pages.items, pages.heights, strict=True)]
     seen = Counter(key for keys in edges for key in keys)
     body = _body_size(item for items in pages.items for item in items if isinstance(item, Line))
     heads: Counter[str] = Counter()
@@ -297,12 +299,15 @@ def _remove_furniture(pages: _Pages) -> list[Line]:
     return removed
 
 
-def _edge_lines(items: Sequence[Line | Table]) -> dict[str, Line]:
+def _edge_lines(items: Sequence[Line | Table], height: float) -> dict[str, Line]:
     """The outermost lines of a page by place and text. Digits vary from page to page, heights by a point or two."""
+    margin = FURNITURE_ZONE * height
     lines = sorted((item for item in items if isinstance(item, Line)), key=lambda line: line.top)
     found: dict[str, Line] = {}
     for place, group in (("top", lines[:FURNITURE_LINES]), ("bottom", lines[-FURNITURE_LINES:])):
         for line in group:
+            if margin < line.top and line.bottom < height - margin:
+                continue
             found[f"{place} {round(line.top / 6)} {re.sub(r'[0-9]+', '#', line.text.casefold())}"] = line
     return found
 
