@@ -106,7 +106,10 @@ class Database:
 def _words(error: exc.DBAPIError, place: str) -> str | None:
     """What a reader can do about a failure of the database; None for a failure that is a bug of ours."""
     reason = str(error.orig).lower()
-    if getattr(error.orig, "sqlstate", None) == "53100" or "disk is full" in reason or "no space left" in reason:
+    state = getattr(error.orig, "sqlstate", None)
+    if state == "42501":
+        return f"The user of DATABASE_URL has too few rights in the database ({place}). Nothing was changed. Grant it CREATE and USAGE on the schema, then start again."
+    if state == "53100" or "disk is full" in reason or "no space left" in reason:
         return f"The disk of the database ({place}) is full. Everything stored before is kept. Free some space, then try again."
     if "locked" in reason or "lock timeout" in reason:
         return f"Another process is writing to the database ({place}) and did not finish in time. Everything stored before is kept. Try again in a moment."
