@@ -64,9 +64,10 @@ def test_comments_and_decorators_are_never_parted_from_their_function() -> None:
         "import os",
         "# about f",
         "class A:",
+        "# leading",
         "def h(self):",
     ]
-    assert [chunk.attributes["symbols"] for chunk in made] == [[], ["f"], ["A"], ["A.h"]]
+    assert [chunk.attributes["symbols"] for chunk in made] == [[], ["f"], ["A"], ["A.g"], ["A.h"]]
     assert made[1].attributes["lines"] == [4, 9]
 
 
