@@ -36,16 +36,8 @@ def _widget(name: str, field: FieldInfo, default: Any, key: str) -> Any:
         return st.checkbox(label, default, help=field.description, key=key, persist_state="session")
     low, high = _range(field)
     if kind is int:
-        return st.number_input(
-            label,
-            low and int(low),
-            high and int(high),
-            int(default),
-            1,
-            help=field.description,
-            key=key,
-            persist_state="session",
-        )
+        ends = [None if end is None else int(end) for end in (low, high)]
+        return st.number_input(label, *ends, int(default), 1, help=field.description, key=key, persist_state="session")
     if kind is float:
         return st.number_input(
             label, low, high, float(default), 0.05, help=field.description, key=key, persist_state="session"
