@@ -46,21 +46,21 @@ class ServerIndex:
     def ensure(self, collection: str, model: str, dimension: int) -> None:
         asked = _Binding(model, dimension)
         with self._lock, self._in_words():
-            bound = self._bindings.get(collection)
+            if not self._client.collection_exists(collection):
+                self._create(collection, asked)
+            # Read each time: another process may have made the collection anew with another model.
+            bound = self._read_binding(collection)
             if bound is None:
-                if not self._client.collection_exists(collection):
-                    self._create(collection, asked)
+                raise IndexUnavailable(
+                    f"{collection} on the Qdrant server at {self._place} was not made by Chunkscope, or the server is too old to keep metadata. "
+                    "Its points are as they were. Use the server version of docker-compose.yml, or another server."
+                )
+            check_binding(collection, bound, asked)
+            if self._bindings.get(collection) != bound:
                 # Also for a collection that was there: its creator may have been killed before this point.
                 for field in ("document_id", "spec_id"):
                     self._client.create_payload_index(collection, field, models.PayloadSchemaType.KEYWORD, wait=True)
-                bound = self._read_binding(collection)
-                if bound is None:
-                    raise IndexUnavailable(
-                        f"{collection} on the Qdrant server at {self._place} was not made by Chunkscope, or the server is too old to keep metadata. "
-                        "Nothing was changed. Use the server version of docker-compose.yml, or another server."
-                    )
-        check_binding(collection, bound, asked)
-        self._bindings[collection] = bound
+                self._bindings[collection] = bound
 
     def upsert(self, collection: str, points: Sequence[IndexPoint], vectors: Vectors) -> None:
         if len(points) != len(vectors):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from engine.errors import BadSetting, IndexUnavailable
+from engine.errors import BadSetting, IndexMismatch, IndexUnavailable
 from engine.index import IndexPoint, open_index
 from engine.index.server import ServerIndex
 from engine.settings import load_settings
@@ -109,4 +109,15 @@ def test_two_processes_share_a_collection() -> None:
     two.ensure("sentence_collection", "wordllama", 2)
     two.upsert("sentence_collection", [POINT], EAST)
     assert one.count("sentence_collection") == 1
+    client.close()
+
+
+def test_a_collection_that_another_process_made_anew_is_noticed() -> None:
+    client = QdrantClient(":memory:")
+    one, two = ServerIndex("http://memory", client=client), ServerIndex("http://memory", client=client)
+    one.ensure("sentence_collection", "wordllama", 2)
+    two.drop("sentence_collection")
+    two.ensure("sentence_collection", "another model", 2)
+    with pytest.raises(IndexMismatch, match="another model"):
+        one.ensure("sentence_collection", "wordllama", 2)
     client.close()
