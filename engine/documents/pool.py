@@ -15,8 +15,11 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from pydantic import ValidationError
 
 from engine.documents.names import shown
 from engine.errors import BadDocument, Busy
@@ -41,6 +44,11 @@ LIMITS = (
 )
 """The settings a worker is told. It gets no others: neither keys nor the environment."""
 
+COMMAND = (sys.executable, "-P", "-m", "engine.documents.worker")
+"""Starts a worker. `-P` keeps the current folder, which may hold anything, out of its imports."""
+
+MAX_FRAME = 2**31
+"""Bytes of the largest frame; a longer one is not from a worker in order."""
 _HEADER_BYTES = 8
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH")
 _log = logging.getLogger(__name__)
@@ -53,7 +61,9 @@ class ReaderFailed(BadDocument):
 class WorkerPool:
     """Warm workers, started when needed, replaced when they hang, die or grow. Safe to use from several threads."""
 
-    def __init__(self, size: int = MAX_WORKERS) -> None:
+    def __init__(self, size: int = MAX_WORKERS, command: Sequence[str] = COMMAND) -> None:
+        """`command` starts a worker: it answers on its standard output what it reads from its standard input."""
+        self._command = command
         self._free = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
@@ -88,7 +98,8 @@ class WorkerPool:
                 if worker.alive:
                     return worker
                 self._all.discard(worker)
-        worker = _Worker()
+                worker.stop()
+        worker = _Worker(self._command)
         with self._lock:
             self._all.add(worker)
         return worker
@@ -105,13 +116,13 @@ class WorkerPool:
 class _Worker:
     """The parent's side of one worker process."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         root = str(Path(__file__).resolve().parents[2])
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         # One thread each: a second one buys nothing here and reserves address space the limit would count.
         environment |= {"PYTHONPATH": root, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "engine.documents.worker"],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -154,7 +165,7 @@ class _Worker:
                 header = receive(self._out)
             except OSError:
                 header = None
-            reply: dict[str, Any] = {} if header is None else json.loads(header)
+            reply = _parsed(header)
             if reply.get("outcome") == "document":
                 body = receive(self._out)
         if late.is_set():
@@ -164,21 +175,23 @@ class _Worker:
             )
         outcome = reply.get("outcome")
         if outcome == "document" and body is not None:
-            self.reusable = not reply["last"]
-            return Document.model_validate_json(body)
+            with contextlib.suppress(ValidationError):
+                document = Document.model_validate_json(body)
+                self.reusable = not reply.get("last", True)
+                return document
         if outcome == "refused":
-            self.reusable = not reply["last"]
-            raise BadDocument(reply["message"])
+            self.reusable = not reply.get("last", True)
+            raise BadDocument(str(reply.get("message")))
         if outcome == "memory":
             raise BadDocument(
                 f"{shown(name)} needs more than {settings.parse_memory_mb} MB of memory to read. Nothing was stored. "
                 "Split the file, or raise PARSE_MEMORY_MB."
             )
         if outcome == "bug":
-            self.reusable = not reply["last"]
-            _log.error("A document reader failed: %s\n%s", reply["error"], reply["frames"])
+            self.reusable = not reply.get("last", True)
+            _log.error("A document reader failed: %s\n%s", reply.get("error"), reply.get("frames"))
             raise ReaderFailed(
-                f"{shown(name)} could not be read: its content is not what the format allows ({reply['error']}). "
+                f"{shown(name)} could not be read: its content is not what the format allows ({reply.get('error')}). "
                 "Nothing was stored. Save it again with the program that made it and upload that copy."
             )
         self.stop()
@@ -198,7 +211,7 @@ class _Worker:
                     pipe.close()
 
     @contextlib.contextmanager
-    def _deadline(self, seconds: float) -> Any:
+    def _deadline(self, seconds: float) -> Iterator[threading.Event]:
         """Kills the process when the block lasts longer; the event says so. A blocked read or write then ends at once."""
         late = threading.Event()
 
@@ -216,6 +229,15 @@ class _Worker:
             timer.join()
 
 
+def _parsed(header: bytes | None) -> dict[str, Any]:
+    """The header of a reply; empty when there is none or it is not what a worker sends."""
+    try:
+        reply = json.loads(header or b"")
+    except ValueError:
+        return {}
+    return reply if isinstance(reply, dict) else {}
+
+
 def send(pipe: BinaryIO, payload: bytes) -> None:
     """Writes one frame."""
     pipe.write(len(payload).to_bytes(_HEADER_BYTES, "big"))
@@ -228,8 +250,11 @@ def receive(pipe: BinaryIO) -> bytes | None:
     size = pipe.read(_HEADER_BYTES)
     if len(size) < _HEADER_BYTES:
         return None
-    payload = pipe.read(int.from_bytes(size, "big"))
-    return payload if len(payload) == int.from_bytes(size, "big") else None
+    length = int.from_bytes(size, "big")
+    if length > MAX_FRAME:
+        return None
+    payload = pipe.read(length)
+    return payload if len(payload) == length else None
 
 
 _pool = WorkerPool()
