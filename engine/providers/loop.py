@@ -14,6 +14,7 @@ E = TypeVar("E")
 
 _POLL = 0.05
 """Seconds between looks at `cancelled()` while no call ends."""
+_THREAD = "model-calls"
 _lock = threading.Lock()
 _running: list[asyncio.AbstractEventLoop] = []
 _END = object()
@@ -23,7 +24,7 @@ def _loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if not _running:
             loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="model-calls", daemon=True).start()
+            threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
             _running.append(loop)
         return _running[0]
 
@@ -48,8 +49,11 @@ class Stop:
         self._event = asyncio.Event()
 
     def set(self) -> None:
-        """From any thread."""
-        _loop().call_soon_threadsafe(self._event.set)
+        """From any thread; at once from a call itself, so that no other call begins after it."""
+        if threading.current_thread().name == _THREAD:
+            self._event.set()
+        else:
+            _loop().call_soon_threadsafe(self._event.set)
 
     def is_set(self) -> bool:
         return self._event.is_set()

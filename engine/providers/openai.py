@@ -39,6 +39,19 @@ _LONGEST_PAUSE = 120.0
 """Seconds a server may ask us to wait before we give up instead."""
 _LONGEST_BACKOFF = 30.0
 
+_NAMED = {
+    "no credit": "insufficient_quota",
+    "content": "content_filter|content_policy",
+    "schema": "response_format|json_schema|json_object|structured output",
+    "stream_options": "stream_options",
+    "max_completion_tokens": "max_completion_tokens",
+    # In quotes, a word is the name of a parameter and not of something in a text that the server repeats.
+    "temperature": """["'`]temperature["'`]""",
+    "seed": """["'`]seed["'`]""",
+    "batch": "batch",
+}
+"""What a server's error can be about, by what its body then holds."""
+
 for _name in ("openai", "httpx2", "httpcore2", "httpx", "httpcore"):
     # At their lower levels these log requests in full: texts, and addresses that may hold a password.
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -74,13 +87,15 @@ class Endpoint:
 
 
 class CallFailed(ModelCallFailed):
-    """A call that did not succeed, after how many tries. `hint` is for finding out what the server did not accept, and never shown."""
+    """A call that did not succeed, after how many tries. `named`: what the server's answer speaks of, as keys of `_NAMED`."""
 
-    def __init__(self, message: str, cause: CallCause, attempts: int, status_code: int | None, hint: str) -> None:
+    def __init__(
+        self, message: str, cause: CallCause, attempts: int, status_code: int | None, named: frozenset[str]
+    ) -> None:
         super().__init__(message, cause)
         self.attempts = attempts
         self.status_code = status_code
-        self.hint = hint
+        self.named = named
 
 
 class Called(NamedTuple, Generic[T]):
@@ -99,7 +114,7 @@ class _Fault(NamedTuple):
     pause: float | None = None
     """Seconds the server asked us to wait."""
     status_code: int | None = None
-    hint: str = ""
+    named: frozenset[str] = frozenset()
 
 
 class Connection:
@@ -170,7 +185,7 @@ class Connection:
     def _failure(self, model: str, fault: _Fault, attempts: int) -> CallFailed:
         tried = f" after {attempts} tries" if attempts > 1 else ""
         message = f"{model} at {self.endpoint.address} {fault.words}{tried}. {KEPT} {fault.remedy}"
-        return CallFailed(message, fault.cause, attempts, fault.status_code, fault.hint)
+        return CallFailed(message, fault.cause, attempts, fault.status_code, fault.named)
 
     def _fault(self, error: Exception) -> _Fault | None:
         """What went wrong, in our words: a server's own may repeat texts or the key. None: not a fault of the call but a bug."""
@@ -201,12 +216,14 @@ class Connection:
     def _status_fault(self, error: openai.APIStatusError) -> _Fault:
         status = error.status_code
         code = _code(error)
-        hint = "" if error.body is None else json.dumps(error.body, default=str).lower()
+        # The body itself is not kept: it may repeat the key or the text.
+        said_body = json.dumps(error.body, default=str).lower()
+        named = frozenset(name for name, pattern in _NAMED.items() if re.search(pattern, said_body))
         said = f"(HTTP {status}{code})"
         if status in (401, 403):
             verb = "rejected the key" if self.endpoint.api_key else "wants a key and none is set"
             return _Fault("auth", f"{verb} {said}", f"Check {self.endpoint.key_setting}.", status_code=status)
-        if status == 429 and "insufficient_quota" in hint:
+        if status == 429 and "no credit" in named:
             return _Fault(
                 "rate_limited",
                 f"says the account has no credit left {said}",
@@ -230,7 +247,7 @@ class Connection:
                 passing=True,
                 pause=_retry_after(error.response),
                 status_code=status,
-                hint=hint,
+                named=named,
             )
         if status == 404:
             return _Fault(
@@ -238,16 +255,16 @@ class Connection:
                 f"was not found there {said}",
                 "Check the model's name and the server's address (it usually ends in /v1).",
                 status_code=status,
-                hint=hint,
+                named=named,
             )
-        if "content_filter" in hint or "content_policy" in hint:
-            return _Fault("refused", f"refused the content {said}", "Ask differently.", status_code=status, hint=hint)
+        if "content" in named:
+            return _Fault("refused", f"refused the content {said}", "Ask differently.", status_code=status, named=named)
         return _Fault(
             "unavailable",
             f"did not accept the request {said}",
             "Check that the model's name fits the task and that the text is not too long for it.",
             status_code=status,
-            hint=hint,
+            named=named,
         )
 
 

@@ -36,20 +36,21 @@ class _Style:
     seed: bool = True
     stream_usage: bool = True
 
-    def without(self, hint: str) -> _Style | None:
-        """The next thing to try after a refusal whose body is `hint`; None when it is not about how we asked."""
-        if any(word in hint for word in ("response_format", "json_schema", "json_object", "structured output")):
-            if self.schema == "json_schema":
-                return replace(self, schema="json_object" if "json_object" in hint else "prompt")
-            return None if self.schema == "prompt" else replace(self, schema="prompt")
-        if "stream_options" in hint and self.stream_usage:
+    def without(self, named: frozenset[str]) -> _Style | None:
+        """The next way to try when the server's refusal speaks of `named`; None when it is not about how we asked."""
+        if "schema" in named:
+            weaker: dict[str, Literal["json_object", "prompt"]] = {
+                "json_schema": "json_object",
+                "json_object": "prompt",
+            }
+            return replace(self, schema=weaker[self.schema]) if self.schema in weaker else None
+        if "stream_options" in named and self.stream_usage:
             return replace(self, stream_usage=False)
-        if "max_completion_tokens" in hint and self.length_name == "max_tokens":
+        if "max_completion_tokens" in named and self.length_name == "max_tokens":
             return replace(self, length_name="max_completion_tokens")
-        # In quotes, a word is the name of a parameter and not of something in a text that the server repeats.
-        if re.search("""["'`]temperature["'`]""", hint) and self.temperature:
+        if "temperature" in named and self.temperature:
             return replace(self, temperature=False)
-        if re.search("""["'`]seed["'`]""", hint) and self.seed:
+        if "seed" in named and self.seed:
             return replace(self, seed=False)
         return None
 
@@ -116,8 +117,8 @@ class OpenAIChat:
     async def _complete(self, request: ChatRequest, stop: loop.Stop, tries: int | None = None) -> ChatReply:
         began = time.perf_counter()
         usage, attempts, told = NO_USAGE, 0, False
+        style = self._style
         while True:
-            style = replace(self._style, schema="prompt") if told else self._style
             try:
                 called = await self._connection.call(
                     self.model, partial(self._ask, request, style), self._reserve(request), stop, tries=tries
@@ -125,17 +126,18 @@ class OpenAIChat:
             except CallFailed as failure:
                 attempts += failure.attempts
                 usage = usage._replace(calls=usage.calls + failure.attempts)
-                if self._adapted(style, failure):
+                if other := _another_way(style, failure):
+                    style = other
                     continue
                 reply = ChatReply(failure.cause, detail=str(failure))
             else:
                 attempts += called.attempts
                 reply = called.value
                 usage = usage.plus(reply.usage._replace(calls=called.attempts))
-                if _ignored_schema(request, style, reply):
-                    told = True
+                if _ignored_schema(request, style, reply) and not told:
+                    told, style = True, replace(style, schema="prompt")
                     continue
-                if told and reply.ok:
+                if reply.ok:
                     self._style = style
             return replace(reply, usage=usage, attempts=attempts, seconds=time.perf_counter() - began)
 
@@ -144,18 +146,6 @@ class OpenAIChat:
         if self._connection.endpoint.tokens_per_minute is None:
             return 0
         return _prompt_tokens(request) + request.max_tokens
-
-    def _adapted(self, style: _Style, failure: CallFailed) -> bool:
-        """Whether the server refused how we asked, and there is another way that has not been tried."""
-        if failure.status_code not in (400, 404, 422, 501):
-            return False
-        if self._style.schema != style.schema and style.schema != "prompt":
-            return True
-        other = style.without(failure.hint)
-        if other is None:
-            return False
-        self._style = other
-        return True
 
     def _parameters(self, request: ChatRequest, style: _Style) -> dict[str, Any]:
         messages = [
@@ -239,6 +229,7 @@ class OpenAIChat:
     async def _stream(self, request: ChatRequest, emit: Callable[[str], None]) -> ChatReply:
         began = time.perf_counter()
         attempts, passed = 0, False
+        style = self._style
 
         def pass_on(piece: str) -> None:
             nonlocal passed
@@ -246,7 +237,6 @@ class OpenAIChat:
             emit(piece)
 
         while True:
-            style = self._style
             try:
                 called = await self._connection.call(
                     self.model,
@@ -258,12 +248,15 @@ class OpenAIChat:
                 )
             except CallFailed as failure:
                 attempts += failure.attempts
-                if passed or not self._adapted(style, failure):
+                other = _another_way(style, failure)
+                if passed or other is None:
                     raise
+                style = other
                 continue
             reply = called.value
             if not reply.ok:
                 raise ModelCallFailed(reply.detail, "refused" if reply.status == "refused" else "invalid_output")
+            self._style = style
             attempts += called.attempts
             usage = reply.usage._replace(calls=attempts)
             return replace(reply, usage=usage, attempts=attempts, seconds=time.perf_counter() - began)
@@ -274,13 +267,14 @@ class OpenAIChat:
         if style.stream_usage:
             parameters["stream_options"] = {"include_usage": True}
         timeout = self._connection.endpoint.timeout
-        text, refusal, finish_reason, said = "", "", None, None
+        text, refusal, finish_reason, said, events = "", "", None, None, 0
         async with asyncio.timeout(timeout) as gap:
             stream = await self._connection.client.chat.completions.create(stream=True, **parameters)
             if not hasattr(stream, "__aiter__"):
                 raise BadAnswer
             async with stream:
                 async for event in stream:
+                    events += 1
                     gap.reschedule(asyncio.get_running_loop().time() + timeout)
                     said = getattr(event, "usage", None) or said
                     for choice in getattr(event, "choices", None) or ():
@@ -289,9 +283,16 @@ class OpenAIChat:
                         if piece := choice.delta.content:
                             text += piece
                             emit(piece)
+        if not events:
+            raise BadAnswer
         if finish_reason is None:
             raise BadAnswer("broke off its answer", "Try again.", "unavailable")
         return self._reply(request, style, text, finish_reason, refusal, self._usage(said, request, text))
+
+
+def _another_way(style: _Style, failure: CallFailed) -> _Style | None:
+    """Another way to ask, where the server refused the way and not the request."""
+    return style.without(failure.named) if failure.status_code in (400, 404, 422, 501) else None
 
 
 def _ignored_schema(request: ChatRequest, style: _Style, reply: ChatReply) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -128,13 +129,13 @@ class OpenAIEmbedder:
         while pending and not failed:
             batches, pending = pending, []
             calls = [partial(self._send, batch) for batch in batches]
-            for number, answer in loop.as_finished(calls, cancelled=lambda: bool(failed)):
+            for number, answer in loop.as_finished(calls):
                 batch = batches[number]
                 if not isinstance(answer, CallFailed):
                     rows = [row for row, item in enumerate(batch) for _ in copies[item.position]]
                     positions = tuple(place for item in batch for place in copies[item.position])
                     yield EmbeddedBatch(positions, answer.vectors[rows], answer.usage)
-                elif _too_large(answer) and len(batch) > 1:
+                elif _can_halve(answer, batch):
                     pending += self._halves(batch)
                 else:
                     failed.append(answer)
@@ -200,11 +201,13 @@ class OpenAIEmbedder:
         return [batch[:middle], batch[middle:]]
 
     async def _send(self, batch: Sequence[_Item], stop: loop.Stop) -> _Answer | CallFailed:
-        """One vector per item of the batch."""
+        """One vector per item of the batch. A failure keeps the calls behind it from beginning."""
         answer = await self._ask(
             [part for item in batch for part in item.parts], sum(sum(item.counts) for item in batch), stop
         )
         if isinstance(answer, CallFailed):
+            if not _can_halve(answer, batch):
+                stop.set()
             return answer
         starts = np.cumsum([0, *(len(item.parts) for item in batch)])[:-1]
         weights = np.array([count for item in batch for count in item.counts], dtype=np.float64)
@@ -215,10 +218,13 @@ class OpenAIEmbedder:
     ) -> _Answer | CallFailed:
         async def send() -> _Answer:
             options: dict[str, Any] = {} if self._asked is None else {"dimensions": self._asked}
-            response = await self._connection.client.embeddings.create(
+            # The raw answer: building the SDK's objects takes longer than decoding the vectors.
+            raw = await self._connection.client.embeddings.with_raw_response.create(
                 model=self.model, input=texts, encoding_format="base64", **options
             )
-            return _Answer(self._vectors(response, len(texts)), self._usage(response, token_count))
+            body = json.loads(raw.http_response.content)
+            answer = body if isinstance(body, dict) else {}
+            return _Answer(self._vectors(answer.get("data"), len(texts)), _usage(answer.get("usage"), token_count))
 
         try:
             called = await self._connection.call(self.model, send, token_count, stop, tries=tries)
@@ -231,18 +237,17 @@ class OpenAIEmbedder:
     def _expected(self) -> int | None:
         return self._asked or (self._known.dimension if self._known else self._seen)
 
-    def _vectors(self, response: Any, count: int) -> Vectors:
+    def _vectors(self, data: Any, count: int) -> Vectors:
         """Rows in the order that was asked. Raises BadAnswer for anything but one finite vector of the right size per text."""
-        data = getattr(response, "data", None)
         if not isinstance(data, list) or len(data) != count:
             found = len(data) if isinstance(data, list) else "no"
             raise BadAnswer(
                 f"returned {found} vectors for {count} texts", "Try again; if it stays, use another server."
             )
         try:
-            rows = [_row(entry.embedding) for entry in data]
-            order = [entry.index for entry in data]
-        except (AttributeError, TypeError, ValueError):
+            rows = [_row(entry["embedding"]) for entry in data]
+            order = [entry.get("index") for entry in data]
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise BadAnswer from None
         if all(index is None for index in order):
             order = list(range(count))
@@ -261,11 +266,13 @@ class OpenAIEmbedder:
         self._seen = expected
         return vectors
 
-    def _usage(self, response: Any, token_count: int) -> Usage:
-        said = getattr(getattr(response, "usage", None), "prompt_tokens", None)
-        if isinstance(said, int) and said > 0:
-            return Usage(input_tokens=said)
-        return Usage(input_tokens=token_count, counted=True)
+
+def _usage(said: Any, token_count: int) -> Usage:
+    """The server's number where it gives one, else the tokens counted here, marked so."""
+    sent = said.get("prompt_tokens") if isinstance(said, dict) else None
+    if isinstance(sent, int) and sent > 0:
+        return Usage(input_tokens=sent)
+    return Usage(input_tokens=token_count, counted=True)
 
 
 def _row(embedding: Any) -> Vectors:
@@ -278,5 +285,7 @@ def _row(embedding: Any) -> Vectors:
     return row
 
 
-def _too_large(failure: CallFailed) -> bool:
-    return failure.status_code == 413 or (failure.status_code in (400, 422) and "batch" in failure.hint)
+def _can_halve(failure: CallFailed, batch: Sequence[_Item]) -> bool:
+    """Whether the server found the request too large and a smaller one is possible."""
+    too_large = failure.status_code == 413 or (failure.status_code in (400, 422) and "batch" in failure.named)
+    return too_large and len(batch) > 1

@@ -23,17 +23,20 @@ def dimension_of(model: str, asked: int | None) -> int:
 
 
 @lru_cache(maxsize=50_000)
-def _directions(stem: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    digest = np.frombuffer(hashlib.sha512(stem.encode("utf-8", "replace")).digest(), dtype="<u4")
-    return digest[:_DIRECTIONS].astype(np.int64), np.where(digest[_DIRECTIONS:] % 2 == 0, 1.0, -1.0)
+def _directions(word: str) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Coordinates a word adds to, and how much. Short words weigh less; words that begin alike count as one."""
+    digest = hashlib.sha512(word[:6].encode("utf-8", "replace")).digest()
+    weight = 1.0 if len(word) > 3 else 0.25
+    places = tuple(int.from_bytes(digest[4 * n : 4 * n + 4], "little") for n in range(_DIRECTIONS))
+    return places, tuple(weight if digest[32 + n] % 2 else -weight for n in range(_DIRECTIONS))
 
 
 def embed(text: str, dimension: int) -> NDArray[np.float32]:
-    """A unit vector, shape `(dimension,)`. Short words weigh less; words that begin alike count as one."""
-    vector = np.zeros(dimension)
-    for word in _WORD.findall(text.casefold()):
-        places, signs = _directions(word[:6])
-        np.add.at(vector, places % dimension, signs * (1.0 if len(word) > 3 else 0.25))
+    """A unit vector, shape `(dimension,)`."""
+    found = [_directions(word) for word in _WORD.findall(text.casefold())]
+    places = np.fromiter((place for word in found for place in word[0]), dtype=np.int64)
+    amounts = np.fromiter((amount for word in found for amount in word[1]), dtype=np.float64)
+    vector = np.bincount(places % dimension, weights=amounts, minlength=dimension)
     if not vector.any():
         vector[0] = 1.0
     return (vector / np.linalg.norm(vector)).astype(np.float32)

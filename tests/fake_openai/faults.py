@@ -27,6 +27,11 @@ KINDS = {
     "missing_usage": "no usage in the answer",
 }
 
+SPOILING = {"refusal", "empty", "wrong_dimension", "missing_vector"}
+"""Faults that leave an answer complete and billed, but of no use."""
+SPOILING_SHAPE = {"prose", "off_schema", "truncated_json"}
+"""The same where an object was asked for."""
+
 
 @dataclass
 class Fault:

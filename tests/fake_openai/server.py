@@ -17,7 +17,7 @@ from typing import Any
 from engine import tokens
 from tests.fake_openai import answers
 from tests.fake_openai.embeddings import DIMENSIONS, dimension_of, embed, encoded
-from tests.fake_openai.faults import Fault, Faults, error_body
+from tests.fake_openai.faults import SPOILING, SPOILING_SHAPE, Fault, Faults, error_body
 
 MAX_INPUTS = 2048
 MAX_INPUT_TOKENS = 8192
@@ -32,10 +32,13 @@ class Counters:
     calls: Counter[str] = field(default_factory=Counter)
     """Requests by path: `embeddings`, `chat`, `models`."""
     answered: Counter[str] = field(default_factory=Counter)
-    """Requests by path that ended with a complete answer."""
+    """Requests by path that ended with a complete and usable answer."""
     embedded: Counter[str] = field(default_factory=Counter)
-    """How often each text was embedded in a complete answer."""
+    """How often each text was embedded in such an answer."""
+    answered_chats: list[dict[str, Any]] = field(default_factory=list)
+    """Bodies of the chat requests that got such an answer."""
     input_tokens: int = 0
+    """Billed, whatever became of the answer."""
     output_tokens: int = 0
     most_in_flight: int = 0
     keys: set[str] = field(default_factory=set)
@@ -265,9 +268,7 @@ class _Handler(BaseHTTPRequestHandler):
             answer["usage"] = {"prompt_tokens": sum(counts), "total_tokens": sum(counts)}
         if self._damaged(answer, shown):
             return
-        with self.fake.lock:
-            self.fake.counters.embedded.update(inputs)
-        self._count("embeddings", sum(counts), 0)
+        self._count("embeddings", sum(counts), 0, body, shown)
         self._send(200, answer)
 
     def _chat(self, body: dict[str, Any], shown: dict[str, Fault]) -> None:
@@ -310,7 +311,7 @@ class _Handler(BaseHTTPRequestHandler):
         if "cut" in shown:
             self._damaged(answer, shown)
             return
-        self._count("chat", sent, written)
+        self._count("chat", sent, written, body, shown)
         self._send(200, answer)
 
     def _content(self, body: dict[str, Any], shown: dict[str, Fault]) -> tuple[str, str]:
@@ -318,7 +319,7 @@ class _Handler(BaseHTTPRequestHandler):
         scripted = self.fake.script(body)
         schema = body.get("response_format", {}).get("json_schema", {}).get("schema")
         if schema is None:
-            schema = _schema_in_words(body["messages"])
+            schema = _schema_in_words(body)
         if scripted is not None:
             content = scripted
         elif "empty" in shown:
@@ -355,7 +356,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._event({**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
         if (body.get("stream_options") or {}).get("include_usage") and "missing_usage" not in shown:
             self._event({**frame, "choices": [], "usage": usage})
-        self._count("chat", usage["prompt_tokens"], usage["completion_tokens"])
+        self._count("chat", usage["prompt_tokens"], usage["completion_tokens"], body, shown)
         self._chunk(b"data: [DONE]\n\n")
         self._chunk(b"")
 
@@ -366,11 +367,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
         self.wfile.flush()
 
-    def _count(self, path: str, sent: int, written: int) -> None:
+    def _count(self, path: str, sent: int, written: int, body: dict[str, Any], shown: dict[str, Fault]) -> None:
+        spoiling = SPOILING | (SPOILING_SHAPE if "response_format" in body or _schema_in_words(body) else set())
         with self.fake.lock:
-            self.fake.counters.answered[path] += 1
-            self.fake.counters.input_tokens += sent
-            self.fake.counters.output_tokens += written
+            counters = self.fake.counters
+            counters.input_tokens += sent
+            counters.output_tokens += written
+            if spoiling & shown.keys():
+                return
+            counters.answered[path] += 1
+            if path == "embeddings":
+                counters.embedded.update([body["input"]] if isinstance(body["input"], str) else body["input"])
+            else:
+                counters.answered_chats.append(body)
 
     def _damaged(self, answer: dict[str, Any], shown: dict[str, Fault]) -> bool:
         data = json.dumps(answer).encode()
@@ -407,9 +416,9 @@ def _deltas(content: str, refusal: str | None) -> Iterator[dict[str, str]]:
         yield {"content": piece + (" " if number < len(pieces) - 1 else "")}
 
 
-def _schema_in_words(messages: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _schema_in_words(body: dict[str, Any]) -> dict[str, Any] | None:
     """A JSON schema that the last message spells out, as is done for servers without structured output."""
-    text = answers.text_of(messages[-1].get("content"))
+    text = answers.text_of(body["messages"][-1].get("content")) if "messages" in body else ""
     if "JSON schema" not in text:
         return None
     try:

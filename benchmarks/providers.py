@@ -1,0 +1,126 @@
+"""What embedding through a server costs, and what becomes of every fault. Run from the repository: python -m benchmarks.providers
+
+A server in another process answers after 50 ms. 5,000 texts, a fifth of them copies, are embedded twice: the second time everything is cached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import resource
+import subprocess
+import sys
+import time
+import urllib.request
+
+from pydantic import SecretStr
+
+from engine.providers.cache import CachedEmbedder, MemoryVectorCache
+from engine.providers.openai import Endpoint, close_connections, connect
+from engine.providers.openai_embedder import OpenAIEmbedder, RequestLimits
+from engine.providers.prices import load_prices
+from tests.fake_openai import FakeOpenAI, matrix
+
+LATENCY = 0.05
+CONCURRENCY = 16
+WORDS = [
+    "operator",
+    "records",
+    "shall",
+    "keep",
+    "five",
+    "years",
+    "authority",
+    "member",
+    "state",
+    "annex",
+    "system",
+    "provider",
+    "risk",
+    "data",
+]
+
+
+def texts(count: int = 5000, copies: float = 0.2) -> list[str]:
+    """Passages of about 40 words; the last fifth repeats earlier ones."""
+    drawn = random.Random(1)
+    distinct = [f"{n}. {' '.join(drawn.choices(WORDS, k=40))}" for n in range(round(count * (1 - copies)))]
+    mixed = distinct + drawn.choices(distinct, k=count - len(distinct))
+    drawn.shuffle(mixed)
+    return mixed
+
+
+def calls_at(url: str) -> int:
+    with urllib.request.urlopen(url.removesuffix("/v1") + "/control/counters") as answer:
+        return int(json.load(answer)["calls"].get("embeddings", 0))
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def embedding(url: str) -> None:
+    passages = texts()
+    print(
+        f"{len(passages)} texts, {len(set(passages))} distinct, {LATENCY * 1000:.0f} ms latency, {CONCURRENCY} calls at once"
+    )
+    print(
+        f"{'texts/call':>10} {'calls':>6} {'wall s':>7} {'floor s':>8} {'ratio':>6} {'peak MB':>8}   second run: calls, wall s"
+    )
+    for per_call in (4, 8, 16, 64, 250):
+        endpoint = Endpoint(base_url=url, api_key=SecretStr("any"), concurrency=CONCURRENCY)
+        connection = connect(endpoint)
+        prices, limits = load_prices(), RequestLimits(per_call, 300_000)
+        OpenAIEmbedder("text-embedding-3-small", connection, prices, 256, limits=RequestLimits(1, 1000)).embed(
+            [f"warm up {n}" for n in range(CONCURRENCY)]
+        )
+        embedder = CachedEmbedder(
+            OpenAIEmbedder("text-embedding-3-small", connection, prices, 256, limits=limits), MemoryVectorCache()
+        )
+        before, began = calls_at(url), time.perf_counter()
+        embedder.embed(passages)
+        wall, calls = time.perf_counter() - began, calls_at(url) - before
+        began = time.perf_counter()
+        embedder.embed(passages)
+        again, calls_again = time.perf_counter() - began, calls_at(url) - before - calls
+        floor = math.ceil(calls / CONCURRENCY) * LATENCY
+        print(
+            f"{per_call:>10} {calls:>6} {wall:>7.2f} {floor:>8.2f} {wall / floor:>6.2f} {peak_mb():>8.0f}   {calls_again}, {again:.2f}"
+        )
+    close_connections()
+
+
+def faults() -> None:
+    print(
+        f"\n{'fault':<16} {'operation':<17} {'got':<22} {'calls':>5} {'stored':>6}   {'then':<5} {'calls':>5} {'paid twice':>10}"
+    )
+    with FakeOpenAI() as server:
+        for row in matrix.run(server):
+            print(
+                f"{row.fault:<16} {row.operation:<17} {row.got:<22} {row.calls:>5} {row.stored:>6}   {row.then:<5} {row.calls_then:>5} {row.paid_twice:>10}"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--no-faults", action="store_true", help="only the embedding table")
+    options = parser.parse_args()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.fake_openai", "--port", "0", "--latency", str(LATENCY)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        embedding(server.stdout.readline().split()[1].rstrip("."))
+    finally:
+        server.terminate()
+        server.wait()
+    if not options.no_faults:
+        faults()
+
+
+if __name__ == "__main__":
+    main()
