@@ -151,6 +151,14 @@ def heading(text: str, level: int, rule: str) -> Block:
     )  # fmt: skip
 
 
+def split_number(block: Block) -> Block:
+    """A heading with the number that was typed into it as its label: "3.1 Terms" has the label "3.1"."""
+    point = None if block.label else clauses.match_point(block.text)
+    if point is None or point.style[0] not in ("digits", "dotted", "cjk") or not point.rest:
+        return block
+    return replace(block, text=point.rest, label=point.label, separator=point.separator, number_path=point.number)
+
+
 def _assigned(made: _Made, rule: str, confidence: Literal["high", "medium", "low", "none"]) -> Assigned:
     return Assigned(label_points(made.blocks), Structure(rule=rule, confidence=confidence), made.sources)
 
@@ -287,7 +295,22 @@ def _apply_patterns(blocks: list[Block], families: dict[str, list[_Candidate]]) 
                 level=levels[family],
                 rule=block.rule if block.kind in _HEADINGS and block.rule else "pattern",
             )
-    return _with_heads(blocks, heads)
+    return _with_heads(blocks, heads | _list_siblings(blocks, heads))
+
+
+def _list_siblings(blocks: Sequence[Block], heads: Mapping[int, Block]) -> dict[int, Block]:
+    """Titles that the word processor numbered in the same list and on the same level as sections found by pattern."""
+    levels = {
+        (head.attributes["list"], len(head.number_path)): head.level
+        for head in heads.values()
+        if head.kind is NodeKind.SECTION and "list" in head.attributes
+    }
+    found: dict[int, Block] = {}
+    for position, block in enumerate(blocks):
+        level = levels.get((block.attributes.get("list"), len(block.number_path))) if levels else None
+        if level is not None and position not in heads and block.kind is NodeKind.PARAGRAPH and _titled(block.text):
+            found[position] = replace(block, kind=NodeKind.SECTION, level=level, rule="pattern")
+    return found
 
 
 def _with_heads(blocks: Sequence[Block], heads: Mapping[int, Block]) -> _Made:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from engine.documents import clauses, numerals
 from engine.documents.base import Block
@@ -11,7 +12,7 @@ from engine.documents.clauses import Point
 from engine.models import NodeKind
 
 _DEEPEST = 9
-_Key = tuple[str, ...]
+_Shape = tuple[str, ...]
 
 
 def label_points(blocks: Sequence[Block]) -> list[Block]:
@@ -28,9 +29,7 @@ def label_points(blocks: Sequence[Block]) -> list[Block]:
             made.append(block)
             continue
         if block.label:
-            point = clauses.match_point(f"{block.label} ")
-            level = levels.of(point) if point else levels.of_label(block.label)
-            made.append(replace(block, level=block.level or level))
+            made.append(replace(block, level=block.level or levels.of_label(block)))
             continue
         point = clauses.match_point(block.text)
         if point is None or not point.rest.strip():
@@ -50,39 +49,70 @@ def label_points(blocks: Sequence[Block]) -> list[Block]:
     return made
 
 
+class _Open(NamedTuple):
+    """A label shape that is open; `list_id` and `depth` where the word processor numbered it."""
+
+    shape: _Shape
+    list_id: str | None = None
+    depth: int = 0
+
+
 class _Levels:
     """The label shapes that are open, outermost first, and the last letters seen of each."""
 
     def __init__(self) -> None:
-        self._open: list[_Key] = []
-        self._last: dict[_Key, str] = {}
+        self._open: list[_Open] = []
+        self._last: dict[_Shape, str] = {}
 
     def of(self, point: Point) -> int:
-        key = self._letter_key(point) if point.letters else point.style
-        self._last[key] = point.letters
-        return self._enter(key)
+        return self._enter(_Open(self._shape(point)))
 
-    def of_label(self, label: str) -> int:
-        """A label of no known shape ("Article 5", "Step 2:") is told apart by its letters."""
-        return self._enter(("label", "".join(filter(str.isalpha, label))))
+    def of_label(self, block: Block) -> int:
+        """Level of an automatic number: by its depth where its list is open, else by its shape."""
+        label = block.label or ""
+        point = clauses.match_point(f"{label} ")
+        shape = self._shape(point) if point else ("label", "".join(filter(str.isalpha, label)))
+        list_id = block.attributes.get("list")
+        entry = _Open(shape, list_id, len(block.number_path))
+        same_list = [
+            index for index, known in enumerate(self._open) if list_id is not None and known.list_id == list_id
+        ]
+        if not same_list:
+            return self._enter(entry)
+        above = [index for index in same_list if self._open[index].depth < entry.depth]
+        del self._open[above[-1] + 1 if above else same_list[0] :]
+        return self._push(entry)
 
-    def _enter(self, key: _Key) -> int:
-        if key in self._open:
-            del self._open[self._open.index(key) + 1 :]
-        elif len(self._open) < _DEEPEST:
-            self._open.append(key)
+    def _enter(self, entry: _Open) -> int:
+        for index, known in enumerate(self._open):
+            if known.shape == entry.shape:
+                del self._open[index:]
+                break
+        return self._push(entry)
+
+    def _push(self, entry: _Open) -> int:
+        if len(self._open) < _DEEPEST:
+            self._open.append(entry)
         return len(self._open)
 
-    def _letter_key(self, point: Point) -> _Key:
+    def _shape(self, point: Point) -> _Shape:
+        shape = self._letter_shape(point) if point.letters else point.style
+        self._last[shape] = point.letters
+        return shape
+
+    def _letter_shape(self, point: Point) -> _Shape:
         """Tells Roman numbers from letters: "(i)" after "(h)" is a letter, elsewhere it opens a Roman row."""
         letter, roman = ("letter", *point.style[1:]), ("roman", *point.style[1:])
         if numerals.roman_value(point.letters) is None:
             return letter
-        if letter in self._open and self._follows(self._last.get(letter, ""), point.letters):
+        if self._is_open(letter) and self._follows(self._last.get(letter, ""), point.letters):
             return letter
-        if roman in self._open or point.letters == "i" or len(point.letters) > 1:
+        if self._is_open(roman) or point.letters == "i" or len(point.letters) > 1:
             return roman
         return letter
+
+    def _is_open(self, shape: _Shape) -> bool:
+        return any(known.shape == shape for known in self._open)
 
     @staticmethod
     def _follows(last: str, letters: str) -> bool:

@@ -31,6 +31,9 @@ _SHOWS_NOTHING = frozenset(
         "NUMPAGES",
     ]
 )
+_OUTSIDE = frozenset(["INCLUDEPICTURE", "INCLUDETEXT", "INCLUDE", "IMPORT", "LINK", "DDE", "DDEAUTO", "DATABASE"])
+"""Fields that refer to content outside of the file."""
+_TARGET = re.compile(r"\"([^\"]+)\"|(?<=\s)([^\s\"\\]*[./:][^\s\"]*)")
 _BUTTON = re.compile(r"\s*(?:MACROBUTTON|GOTOBUTTON)\s+\S+\s*(.*)", re.DOTALL)
 _SYMBOL = re.compile(r"\s*SYMBOL\s+(0x[0-9a-fA-F]+|\d+)(?:.*?\\f\s+\"?([^\"\\]+))?", re.DOTALL)
 
@@ -72,9 +75,16 @@ class Fields:
             self._open[-1].in_result = True
         elif kind == "end" and self._open:
             field = self._open.pop()
+            self._note_outside(field.instruction)
             if not field.in_result and self.shows:
                 return self._shown(field)
         return ""
+
+    def _note_outside(self, instruction: str) -> None:
+        name, _, rest = instruction.strip().partition(" ")
+        if name.upper() in _OUTSIDE:
+            target = _TARGET.search(f" {rest}")
+            self._tally.outside(f"field {name.upper()}", (target[1] or target[2]) if target else "")
 
     def _shown(self, field: _Field) -> str:
         name = (field.instruction.split(None, 1) or [""])[0].upper()

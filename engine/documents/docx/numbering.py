@@ -30,6 +30,8 @@ class Label(NamedTuple):
     level: int
     """Depth in the list; 0 is the outermost."""
     bullet: bool
+    list_id: str
+    """The definition whose counters the label shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,10 @@ class Numbering:
         definition = num.levels[level]
         counters = self._count(num_id, num, level)
         if definition.format == "bullet":
-            return Label("", (), " ", level, bullet=True)
-        path = tuple(
-            count if count is not None else num.start_overrides.get(index, num.levels[index].start)
-            for index, count in enumerate(counters[: level + 1])
-        )
+            return Label("", (), " ", level, bullet=True, list_id=num.abstract)
+        path = tuple(count or 0 for count in counters[: level + 1])
         separator = "" if definition.suffix == "nothing" else " "
-        return Label(_printed(num.levels, level, path), path, separator, level, bullet=False)
+        return Label(_printed(num.levels, level, path), path, separator, level, bullet=False, list_id=num.abstract)
 
     def _reference(self, properties: Any | None, style_id: str | None) -> tuple[str, int] | None:
         """List and level in force: the paragraph's own, else its style's, else the level that names the style."""
@@ -175,6 +174,10 @@ class Numbering:
             counters[level] = num.levels[level].start
         else:
             counters[level] = current + 1
+        for higher in range(level):
+            if counters[higher] is None:
+                # A level that is skipped prints its start, and the next paragraph on it goes on from there.
+                counters[higher] = num.start_overrides.get(higher, num.levels[higher].start)
         for deeper in range(level + 1, LEVELS):
             restart = num.levels[deeper].restart if deeper < len(num.levels) else None
             if restart is None or level < restart:
@@ -184,8 +187,6 @@ class Numbering:
 
 def _printed(levels: tuple[_Level, ...], level: int, path: tuple[int, ...]) -> str:
     definition = levels[level]
-    if definition.format == "none":
-        return _PLACEHOLDER.sub("", definition.text).strip()
 
     def number(match: re.Match[str]) -> str:
         index = int(match[1]) - 1

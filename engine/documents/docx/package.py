@@ -10,18 +10,17 @@ import io
 import posixpath
 import re
 import zipfile
-from collections import Counter
 from typing import Any
 from urllib.parse import unquote
 
 import docx
 from lxml import etree
 
+from engine.documents.docx.tally import Tally
 from engine.documents.docx.xml import R
 from engine.documents.limits import Archive, damaged, parse_xml
 from engine.documents.names import shown
 from engine.errors import BadDocument
-from engine.models import Notice
 from engine.settings import Settings
 
 _TYPES = "[Content_Types].xml"
@@ -47,25 +46,23 @@ _MARKUP = (".xml", ".rels")
 _CHUNKS = (".html", ".htm", ".xhtml", ".txt", ".mht", ".rtf", ".docx", ".docm")
 _MACROS = ("vbaproject.bin", "vbadata.xml")
 _FETCHED = {
-    "image": "a picture",
-    "attachedTemplate": "a template",
-    "subDocument": "a subdocument",
-    "aFChunk": "an inserted file",
-    "oleObject": "a linked object",
-    "frame": "a frame",
-    "video": "a video",
-    "audio": "a sound",
+    "image": "picture",
+    "attachedTemplate": "template",
+    "subDocument": "subdocument",
+    "aFChunk": "inserted file",
+    "oleObject": "linked object",
+    "frame": "frame",
+    "video": "video",
+    "audio": "sound",
 }
-_MAX_LISTED = 5
 
 
 class WordPackage:
-    """The parts of a Word file that the reader uses, and what had to be repaired to open it."""
+    """The parts of a Word file that the reader uses."""
 
-    def __init__(self, document: Any, notices: list[Notice], name: str) -> None:
+    def __init__(self, document: Any, name: str) -> None:
         self._part = document.part
         self._name = name
-        self.notices = notices
         self.body = document.element.body
 
     def related(self, suffix: str, part: Any | None = None) -> Any | None:
@@ -107,8 +104,8 @@ class WordPackage:
         return None
 
 
-def open_package(data: bytes, name: str, settings: Settings) -> WordPackage:
-    """The package in `data`. Raises BadDocument, in words, for damaged files, entities and broken limits."""
+def open_package(data: bytes, name: str, settings: Settings, tally: Tally) -> WordPackage:
+    """The package in `data`; what had to be repaired or passed over goes to `tally`. Raises BadDocument, in words, for damaged files, entities and broken limits."""
     archive = Archive(data, settings, name)
     parts: dict[str, bytes] = {}
     for member in archive.members:
@@ -125,8 +122,7 @@ def open_package(data: bytes, name: str, settings: Settings) -> WordPackage:
             parts[path] = b""
     if _TYPES not in parts or "_rels/.rels" not in parts:
         raise damaged(name)
-    repair = _Repair(parts, name)
-    copy = repair.run()
+    copy = _Repair(parts, name, tally).run()
     try:
         document = docx.Document(io.BytesIO(copy))
         body = document.element.body
@@ -137,22 +133,18 @@ def open_package(data: bytes, name: str, settings: Settings) -> WordPackage:
         raise damaged(name) from None
     if body is None:
         raise damaged(name)
-    return WordPackage(document, repair.notices(), name)
+    return WordPackage(document, name)
 
 
 class _Repair:
     """Rewrites parts so that python-docx opens what Word opens."""
 
-    def __init__(self, parts: dict[str, bytes], name: str) -> None:
+    def __init__(self, parts: dict[str, bytes], name: str, tally: Tally) -> None:
         self._parts = parts
         self._name = name
         self._by_lower = {path.lower(): path for path in parts}
-        self._strict = 0
-        self._template = False
-        self._dangling = 0
-        self._macros = any(path.lower().endswith(_MACROS) for path in parts)
-        self._external: Counter[str] = Counter()
-        self._targets: dict[str, list[str]] = {}
+        self._tally = tally
+        tally.add("macros", any(path.lower().endswith(_MACROS) for path in parts))
 
     def run(self) -> bytes:
         """The repaired copy as an uncompressed zip."""
@@ -161,7 +153,7 @@ class _Repair:
                 continue
             _refuse_entities(blob, self._name)
             if _STRICT_MARK in blob:
-                self._strict += 1
+                self._tally.add("strict")
                 for strict, transitional in _STRICT:
                     blob = blob.replace(strict, transitional)
                 self._parts[path] = blob
@@ -174,36 +166,6 @@ class _Repair:
                 archive.writestr(path, blob)
         return stream.getvalue()
 
-    def notices(self) -> list[Notice]:
-        found = []
-        if self._strict:
-            found.append(
-                Notice(kind="strict", message="The file is strict Open XML; it was read as an ordinary Word file.")
-            )
-        if self._macros:
-            found.append(Notice(kind="macros", message="The file holds macros. They were not read and not run."))
-        if self._template:
-            found.append(Notice(kind="template", message="The file is a template or holds macros; its text was read."))
-        if self._dangling:
-            found.append(
-                Notice(
-                    kind="dangling",
-                    message="References to parts that are missing from the file were passed over.",
-                    count=self._dangling,
-                )
-            )
-        for kind, count in sorted(self._external.items()):
-            listed = ", ".join(self._targets[kind][:_MAX_LISTED])
-            noun = _FETCHED.get(kind, "other content")
-            found.append(
-                Notice(
-                    kind="external",
-                    message=f"The file refers to {noun} outside of it, which was not fetched: {listed}.",
-                    count=count,
-                )
-            )
-        return found
-
     def _relationships(self, path: str) -> bytes:
         """The relationships of a part without those that lead nowhere; targets outside the file are noted."""
         root = parse_xml(self._parts[path], self._name)
@@ -213,12 +175,11 @@ class _Repair:
             if relation.get("TargetMode") == "External":
                 if not kind.endswith("/hyperlink"):
                     short = kind.rsplit("/", 1)[-1]
-                    self._external[short] += 1
-                    self._targets.setdefault(short, []).append(shown(target))
+                    self._tally.outside(_FETCHED.get(short, "other content"), target)
                 continue
             found = self._find(folder, target)
             if found is None or relation.get("Id") is None:
-                self._dangling += 0 if kind.endswith("/hyperlink") else 1
+                self._tally.add("dangling", not kind.endswith("/hyperlink"))
                 root.remove(relation)
             else:
                 relation.set("Target", "/" + found)
@@ -237,7 +198,7 @@ class _Repair:
     def _content_types(self) -> bytes:
         """Content types with the main part as an ordinary document, and one for every part."""
         blob, changed = _MAIN_VARIANTS.subn(_MAIN.encode(), self._parts[_TYPES])
-        self._template = changed > 0 and not self._macros
+        self._tally.add("template", changed > 0 and not self._tally["macros"])
         root = parse_xml(blob, self._name)
         overrides = {(item.get("PartName") or "").lower() for item in root.iterchildren(_CT + "Override")}
         defaults = {(item.get("Extension") or "").lower() for item in root.iterchildren(_CT + "Default")}

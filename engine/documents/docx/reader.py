@@ -43,9 +43,9 @@ class DocxReader:
 
     def read(self, data: bytes, name: str, settings: Settings) -> Parsed:
         """Raises BadDocument, in words, for damaged files, entities, broken limits and too many paragraphs."""
-        package = open_package(data, name, settings)
-        check_paragraphs(sum(1 for _ in package.body.iter(W + "p")), name, settings)
         tally = Tally()
+        package = open_package(data, name, settings, tally)
+        check_paragraphs(sum(1 for _ in package.body.iter(W + "p")), name, settings)
         styles = StyleSheet(package.related_root("/styles"))
         numbering = Numbering(package.related_root("/numbering"), styles)
         notes = Notes(package, tally)
@@ -55,13 +55,14 @@ class DocxReader:
         built = build(_notes_after_articles(assigned.blocks))
         stories = [package.body, *notes.opened(), *walker.diagrams]
         count = count_text((line for story in stories for line in visible_segments(story, styles)), built.text)
+        tally.add("empty", not built.text)
         return Parsed(
             text=built.text,
             tree=built.tree,
             structure=assigned.structure,
             visible_characters=count.visible + walker.inserted.visible_characters,
             kept_characters=count.kept + walker.inserted.kept_characters,
-            warnings=tuple(package.notices + tally.notices()),
+            warnings=tuple(tally.notices()),
             metadata=_metadata(package, walker, styles, tally),
         )
 

@@ -91,7 +91,6 @@ class StyleSheet:
         self.number = lru_cache(maxsize=None)(self._number)
         self.look = lru_cache(maxsize=None)(self._look)
         self.is_contents = lru_cache(maxsize=None)(self._is_contents)
-        self.has_header_row = lru_cache(maxsize=None)(self._has_header_row)
 
     def paragraph_style(self, style_id: str | None) -> str | None:
         """The style in force: the named one, or the default of the document."""
@@ -163,11 +162,3 @@ class StyleSheet:
     def paragraph_look(self, style_id: str | None) -> Look:
         """Look of a paragraph's plain text: its style over the document's defaults. Every property is set."""
         return self.look(style_id).over(self._defaults)
-
-    def _has_header_row(self, style_id: str | None) -> bool:
-        """Whether a table style formats the first row apart."""
-        return any(
-            part.get(W + "type") == "firstRow" and len(part) > 0
-            for link in self.chain(style_id)
-            for part in self._styles[link].iterchildren(W + "tblStylePr")
-        )

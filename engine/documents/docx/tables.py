@@ -7,7 +7,6 @@ from typing import Any
 
 from engine.documents.base import Block
 from engine.documents.docx.inline import count_removed
-from engine.documents.docx.styles import StyleSheet
 from engine.documents.docx.tally import Tally
 from engine.documents.docx.xml import MC, REMOVED, WRAPPERS, W, alternate, elements, integer, own_text, toggle, value
 from engine.documents.patterns import Hint
@@ -49,8 +48,7 @@ class Row:
 class TableReader:
     """Reads one table."""
 
-    def __init__(self, styles: StyleSheet, tally: Tally) -> None:
-        self._styles = styles
+    def __init__(self, tally: Tally) -> None:
         self._tally = tally
 
     def rows(self, table: Any) -> Iterator[tuple[Any, list[Cell]]]:
@@ -145,7 +143,7 @@ class TableReader:
         )
 
     def _header_rows(self, table: Any, rows: Sequence[Row]) -> int:
-        """Rows marked as header, else the first row when it is bold or the table's style formats it apart."""
+        """Rows marked as header, else the first row when it is bold or the table's look sets it apart."""
         marked = 0
         for row in rows:
             if not row.header:
@@ -161,8 +159,7 @@ class TableReader:
         if look is None:
             return 0
         bits = int(look.get(W + "val") or "0", 16) if _is_hex(look.get(W + "val")) else 0
-        first_row = look.get(W + "firstRow") in ("1", "true", "on") or bool(bits & 0x0020)
-        return 1 if first_row and self._styles.has_header_row(value(properties, "tblStyle")) else 0
+        return int(look.get(W + "firstRow") in ("1", "true", "on") or bool(bits & 0x0020))
 
 
 def flat_text(block: Block) -> str:

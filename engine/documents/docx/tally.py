@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from engine.documents.names import shown
 from engine.models import Notice
 
 _MESSAGES = {
@@ -19,13 +20,20 @@ _MESSAGES = {
     "field": "Fields without a stored result show nothing.",
     "subdocument": "Subdocuments stored in other files were not fetched.",
     "chunk": "Inserted files that are not HTML or text were not read. Open the file in Word, save it, and upload that copy.",
+    "empty": "The document holds no text.",
+    "dangling": "References to parts that are missing from the file were passed over.",
+    "strict": "Parts in strict Open XML were read as in an ordinary Word file.",
+    "macros": "Macros were not read and not run.",
+    "template": "The file is a template; its text was read.",
     "note": "References to notes that are missing from the file were passed over.",
     "contents": "Lines of the table of contents were kept as text, not as headings.",
     "clause": "Paragraphs with a heading's style were too long for headings; they became labelled paragraphs.",
     "layout": "Tables used for layout were unwrapped; their text was kept.",
     "columns": "Tables with more than 63 columns were narrowed; their text was kept.",
 }
-_NOT_LOSS = ("inserted", "contents", "clause", "layout")
+_MAX_LISTED = 5
+"""Addresses outside of the file that a notice names."""
+_NOT_LOSS = ("inserted", "contents", "clause", "layout", "strict", "template")
 """Counted for the reader to know; nothing was lost."""
 
 
@@ -35,6 +43,7 @@ class Tally:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
+        self._outside: dict[str, list[str]] = {}
 
     def add(self, kind: str, count: int = 1) -> None:
         if count:
@@ -44,12 +53,20 @@ class Tally:
         """An element the reader does not know. Text inside it is read all the same."""
         self._unknown[tag.rsplit("}", 1)[-1]] += 1
 
+    def outside(self, noun: str, target: str) -> None:
+        """Content outside of the file that a part or a field refers to. It is never fetched."""
+        self._outside.setdefault(noun, []).append(shown(target))
+
     def __getitem__(self, kind: str) -> int:
         return self._counts[kind]
 
     def notices(self) -> list[Notice]:
         kinds = sorted(self._counts, key=lambda kind: (kind in _NOT_LOSS, list(_MESSAGES).index(kind)))
         found = [Notice(kind=kind, message=_MESSAGES[kind], count=self._counts[kind]) for kind in kinds]
+        for noun, targets in sorted(self._outside.items()):
+            listed = ", ".join(dict.fromkeys(targets[:_MAX_LISTED]))
+            message = f"The file refers to content outside of it ({noun}), which was not fetched: {listed}."
+            found.append(Notice(kind="external", message=message, count=len(targets)))
         for name, count in sorted(self._unknown.items()):
             message = f"The element {name} is not known; text inside it was read, anything else was passed over."
             found.append(Notice(kind="unknown", message=message, count=count))

@@ -5,6 +5,7 @@ It answers "text kept: N of M": every run of visible text of the document must s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -12,6 +13,9 @@ from engine.documents.docx.styles import StyleSheet
 from engine.documents.docx.symbols import symbol
 from engine.documents.docx.xml import MC, A, M, V, W, own_text, toggle, value
 
+_NEAR = 400
+"""Squeezed characters behind the last find in which a short text is expected."""
+_UNLIKELY_TWICE = 24
 _NOT_SHOWN = frozenset(
     (W + "del", W + "moveFrom", W + "delText", W + "instrText", W + "rPr", W + "pPr", W + "sdtPr", W + "tblPr", W + "trPr", W + "tcPr")
 )  # fmt: skip
@@ -25,34 +29,34 @@ class TextCount(NamedTuple):
 def count_text(segments: Iterable[list[str]], canonical: str) -> TextCount:
     """Non-blank characters of the segments, and how many of them stand in the canonical text.
 
-    A segment is the text of one paragraph in pieces. It is looked up whole, behind the one before it, so that a text
-    that occurs twice must stand there twice; a segment that is interrupted (by a note mark) is looked up piece by piece.
+    A segment is the text of one paragraph in pieces. It is looked up whole, just behind the one before it; a segment
+    that stands elsewhere, or is interrupted by a note mark, is looked up afterwards. A text that occurs twice in the
+    document must stand twice in the canonical text.
     """
     haystack = _squeezed(canonical)
+    needed: Counter[str] = Counter()
+    astray: dict[str, list[str]] = {}
     position = visible = kept = 0
-    next_place: dict[str, int] = {}
-
-    def find(text: str) -> bool:
-        nonlocal position
-        place = haystack.find(text, max(position, next_place.get(text, 0)), position + 50_000 + len(text))
-        if place < 0:
-            place = haystack.find(text, next_place.get(text, 0))
-        else:
-            position = place + len(text)
-        if place >= 0:
-            next_place[text] = place + len(text)
-        return place >= 0
-
     for pieces in segments:
         squeezed = [piece for piece in map(_squeezed, pieces) if piece]
         whole = "".join(squeezed)
         if not whole:
             continue
         visible += len(whole)
-        if find(whole):
-            kept += len(whole)
+        needed[whole] += 1
+        end = position + len(whole) + _NEAR if len(whole) < _UNLIKELY_TWICE else len(haystack)
+        place = haystack.find(whole, position, end)
+        if place < 0:
+            astray[whole] = squeezed
         else:
-            kept += sum(len(piece) for piece in squeezed if find(piece))
+            position = place + len(whole)
+    for whole, count in needed.items():
+        if whole not in astray:
+            kept += len(whole) * count
+            continue
+        found = min(count, haystack.count(whole))
+        kept += len(whole) * found
+        kept += (count - found) * sum(len(piece) for piece in astray[whole] if piece in haystack)
     return TextCount(visible, kept)
 
 

@@ -31,7 +31,7 @@ from engine.documents.docx.xml import (
     toggle,
     value,
 )
-from engine.documents.patterns import PLAIN, Hint
+from engine.documents.patterns import PLAIN, Hint, split_number
 from engine.models import NodeKind
 
 _LONG = 2000
@@ -206,7 +206,7 @@ class Walker:
     def _heading_items(self, block: Block, heading: HeadingLevel, inline: Inline, hint: Hint) -> list[Item]:
         if len(block.text) <= LONG_HEADING:
             section = replace(_one_line(block), kind=NodeKind.SECTION, level=heading.level, rule=heading.rule)
-            return [Item(section, hint)]
+            return [Item(split_number(section), hint)]
         self._tally.add("clause")
         opening = " ".join(inline.opening.split()).rstrip(".:;,– ")
         title = opening if 0 < len(opening) < LONG_HEADING and len(opening) < len(block.text) / 2 else None
@@ -235,7 +235,7 @@ class Walker:
         if toggle(properties, "bidi"):
             attributes["direction"] = "rtl"
         if label is not None and not label.bullet:
-            attributes["numbered"] = True
+            attributes["list"] = label.list_id
         return attributes
 
     def _attached_items(self, attached: Attached) -> list[Item]:
@@ -265,7 +265,7 @@ class Walker:
     # --- tables --------------------------------------------------------------------------------------------------
 
     def _table(self, table: Any) -> list[Item]:
-        reader = TableReader(self._styles, self._tally)
+        reader = TableReader(self._tally)
         rows: list[Row] = []
         for row, cells in reader.rows(table):
             for cell in cells:
