@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from engine.models import Span
 
@@ -83,7 +84,10 @@ _AFTER_ORDINAL = _words(
 
 
 def sentence_spans(text: str) -> tuple[Span, ...]:
-    """Sentences in order; each ends where the next begins, white space after a sentence belongs to it."""
+    """Sentences in order; each ends where the next begins, white space after a sentence belongs to it.
+
+    None is blank, unless the whole text is.
+    """
     if not text:
         return ()
     edges = [0, *sentence_starts(text, 0, len(text)), len(text)]
@@ -93,10 +97,14 @@ def sentence_spans(text: str) -> tuple[Span, ...]:
 def sentence_starts(text: str, start: int, end: int) -> list[int]:
     """Where a sentence begins, strictly inside the span, which is read on its own. Ascending."""
     part = text[start:end]
-    starts = {*_after_stops(part), *_at_lines(part)}
-    starts.discard(0)
-    starts.discard(len(part))
-    return [start + place for place in sorted(starts)]
+    blank = len(part) - len(part.lstrip())
+    found = {*_after_stops(part), *_at_lines(part)}
+    starts = sorted(place for place in found if blank < place < len(part))
+    return [
+        start + place
+        for place, following in pairwise([*starts, len(part)])
+        if not (part[place].isspace() and part[place:following].isspace())
+    ]
 
 
 def _at_lines(text: str) -> Iterator[int]:

@@ -106,6 +106,13 @@ def test_sentences_are_embedded_once_per_document() -> None:
     assert embedder.calls == [(TAX.strip(),) * 3 + (LAW.strip(),) * 3]
 
 
+@pytest.mark.parametrize("text", ["\n\n" + TAX + LAW, " \r\n\r\n# Law\n\n\n" + LAW + "\n\n\n \n", "。 。\n\n\n。"])
+def test_no_sentence_given_to_the_embedder_is_blank(text: str) -> None:
+    embedder = KeywordEmbedder("tax")
+    assert "".join(texts(cut(text, embedder))) == text
+    assert all(embedder.calls[0])
+
+
 def test_refusals_are_in_words() -> None:
     with pytest.raises(NeedsModel, match="none is configured"):
         STRATEGY.chunk(source(TAX), STRATEGY.parse({}), Models())
