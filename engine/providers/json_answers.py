@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+_OPENING = re.compile(r"[{\[]")
+_MOST_FAILURES = 2000
+"""Brackets that open no JSON before the rest of a text is given up: bounds the time a hostile answer takes."""
 
 
 class Parsed(NamedTuple):
@@ -41,24 +46,21 @@ def _candidates(text: str) -> tuple[list[Any], bool]:
     """Outermost objects and arrays in order, and whether the text ends inside one."""
     decoder = json.JSONDecoder(parse_constant=_refuse)
     found: list[Any] = []
-    place = 0
+    failed = 0
     end = len(text.rstrip())
-    while (place := _next_opening(text, place)) >= 0:
+    opening = _OPENING.search(text)
+    while opening is not None and failed < _MOST_FAILURES:
         try:
-            value, place = decoder.raw_decode(text, place)
+            value, after = decoder.raw_decode(text, opening.start())
             found.append(value)
         except json.JSONDecodeError as error:
             if error.pos >= end or error.msg.startswith("Unterminated"):
                 return found, True
-            place += 1
+            failed, after = failed + 1, opening.end()
         except (ValueError, RecursionError):
-            place += 1
+            failed, after = failed + 1, opening.end()
+        opening = _OPENING.search(text, after)
     return found, False
-
-
-def _next_opening(text: str, start: int) -> int:
-    places = [place for place in (text.find("{", start), text.find("[", start)) if place >= 0]
-    return min(places, default=-1)
 
 
 def _refuse(constant: str) -> Any:
