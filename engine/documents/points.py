@@ -11,6 +11,8 @@ from engine.documents.base import Block
 from engine.documents.clauses import Point
 from engine.models import NodeKind
 
+CONTENTS = "contents"
+"""Rule of a line of the table of contents: its number is no label."""
 _DEEPEST = 9
 _Shape = tuple[str, ...]
 
@@ -25,7 +27,7 @@ def label_points(blocks: Sequence[Block]) -> list[Block]:
     for block in blocks:
         if block.kind in (NodeKind.SECTION, NodeKind.ARTICLE) or block.outline:
             levels = _Levels()
-        if block.kind is not NodeKind.PARAGRAPH:
+        if block.kind is not NodeKind.PARAGRAPH or block.rule == CONTENTS:
             made.append(block)
             continue
         if block.label:

@@ -97,8 +97,10 @@ class Numbering:
         if definition.format == "bullet":
             return Label("", (), " ", level, bullet=True, list_id=num.abstract)
         path = tuple(count or 0 for count in counters[: level + 1])
-        separator = "" if definition.suffix == "nothing" else " "
-        return Label(_printed(num.levels, level, path), path, separator, level, bullet=False, list_id=num.abstract)
+        printed = _printed(num.levels, level, path)
+        glued = definition.suffix == "nothing" and not printed[-1:].isspace()
+        separator = "" if glued else " "
+        return Label(printed.strip(), path, separator, level, bullet=False, list_id=num.abstract)
 
     def _reference(self, properties: Any | None, style_id: str | None) -> tuple[str, int] | None:
         """List and level in force: the paragraph's own, else its style's, else the level that names the style."""
@@ -196,7 +198,7 @@ def _printed(levels: tuple[_Level, ...], level: int, path: tuple[int, ...]) -> s
         name = LEGAL_DECIMAL.get(shape.format, shape.format) if definition.legal else shape.format
         return format_number(path[index], name, shape.custom)
 
-    return _PLACEHOLDER.sub(number, definition.text).strip()
+    return _PLACEHOLDER.sub(number, definition.text)
 
 
 def _levels(abstract: Any) -> tuple[_Level, ...]:

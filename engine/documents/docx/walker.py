@@ -32,6 +32,7 @@ from engine.documents.docx.xml import (
     value,
 )
 from engine.documents.patterns import PLAIN, Hint, split_number
+from engine.documents.points import CONTENTS
 from engine.models import NodeKind
 
 _LONG = 2000
@@ -193,7 +194,7 @@ class Walker:
         )
         if is_contents:
             self._tally.add("contents")
-            return [Item(_one_line(block), hint)]
+            return [Item(replace(_one_line(block), rule=CONTENTS), hint)]
         if heading is not None:
             return self._heading_items(block, heading, inline, hint)
         if self._styles.name(style).lower() in _TITLES:
