@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 ID_LENGTH = 32
@@ -13,12 +14,26 @@ ID_LENGTH = 32
 
 def digest(*parts: str | bytes) -> str:
     """Sha256 over length-prefixed parts, as `ID_LENGTH` hex characters. Length prefixes keep ("ab", "c") apart from ("a", "bc")."""
-    state = hashlib.sha256()
+    return digests()(*parts)
+
+
+def digests(*first: str | bytes) -> Callable[..., str]:
+    """`digest` with its first parts given once: `digests(a)(b)` equals `digest(a, b)`, for many digests that begin alike."""
+    begun = hashlib.sha256()
+    _add(begun, first)
+
+    def rest(*parts: str | bytes) -> str:
+        state = begun.copy()
+        _add(state, parts)
+        return state.hexdigest()[:ID_LENGTH]
+
+    return rest
+
+
+def _add(state: Any, parts: tuple[str | bytes, ...]) -> None:
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        state.update(len(data).to_bytes(8, "big"))
-        state.update(data)
-    return state.hexdigest()[:ID_LENGTH]
+        state.update(len(data).to_bytes(8, "big") + data)
 
 
 def canonical_json(value: Any) -> str:
@@ -34,8 +49,14 @@ def spec_id(strategy_name: str, params: dict[str, Any]) -> str:
     return digest("spec", strategy_name, canonical_json(params))[:16]
 
 
+def chunk_ids(document: str, spec: str) -> Callable[[int, int, str], str]:
+    """Ids of the chunks of one document under one spec, from start, end and text."""
+    begun = digests("chunk", document, spec)
+    return lambda start, end, text: begun(f"{start}:{end}", text)
+
+
 def chunk_id(document: str, spec: str, start: int, end: int, text: str) -> str:
-    return digest("chunk", document, spec, f"{start}:{end}", text)
+    return chunk_ids(document, spec)(start, end, text)
 
 
 def parent_id(document: str, start: int, end: int) -> str:
@@ -47,8 +68,8 @@ def point_id(chunk: str) -> str:
     return str(uuid.UUID(hex=chunk))
 
 
-def content_hash(text: str) -> str:
-    return digest("text", text)
+content_hash: Callable[[str], str] = digests("text")
+"""Hash of a text, the same wherever the text stands."""
 
 
 def new_id() -> str:

@@ -226,12 +226,11 @@ class TokenMap:
 
     def before(self, positions: Positions) -> Positions:
         """Tokens that end at or before each code point offset: same shape as `positions`."""
-        return np.searchsorted(self.ends, positions, side="right")
+        return self.ends.searchsorted(positions, "right")
 
     def share(self, start: int, end: int) -> int:
         """Tokens of the whole-text encode that end inside `(start, end]`: the count of the span up to a few tokens at its edges."""
-        first, last = np.searchsorted(self.ends, (start, end), side="right")
-        return int(last - first)
+        return int(self.ends.searchsorted(end, "right")) - int(self.ends.searchsorted(start, "right"))
 
     def count(self, start: int, end: int) -> int:
         """Tokens of the span on its own, exactly.

@@ -13,7 +13,7 @@ Boundaries = Callable[[int, int], Sequence[int]]
 """Offsets strictly inside `(start, end)` where a text may be cut, ascending."""
 
 _NON_BLANK = re.compile(r"\S")
-_LINE = re.compile(r"\n")
+_LINE = re.compile(r"\n(?=[^\S\n]*+\S)")
 
 
 def tree_headings(document: Document) -> tuple[Heading, ...]:
@@ -72,7 +72,7 @@ class Seams:
         return kept
 
     def lines(self, start: int, end: int) -> list[int]:
-        """Where a line begins, strictly inside the span."""
+        """Where a line that is not blank begins, strictly inside the span."""
         return self.kept(found.end() for found in _LINE.finditer(self.text, start, end - 1))
 
 

@@ -60,10 +60,10 @@ class TokenRuler(Ruler):
         return before
 
     def reach(self, start: int, size: int) -> int:
-        return self._offset_after(int(np.searchsorted(self._ends, start, side="right")) + size)
+        return self._offset_after(int(self._ends.searchsorted(start, "right")) + size)
 
     def back(self, end: int, size: int) -> int:
-        skipped = int(np.searchsorted(self._ends, end, side="right")) - size
+        skipped = int(self._ends.searchsorted(end, "right")) - size
         if skipped <= 0:
             return 0
         place = int(self._ends[skipped - 1])
@@ -80,7 +80,7 @@ class TokenRuler(Ruler):
         if ends[n_tokens] > place:
             return place
         # Several tokens end inside one character: the character is not within the limit.
-        whole = int(np.searchsorted(ends, place, side="left"))
+        whole = int(ends.searchsorted(place, "left"))
         return int(ends[whole - 1]) if whole else 0
 
     def exact(self, start: int, end: int) -> int:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine import tokens
 from engine.models import Document, Span
@@ -12,6 +16,22 @@ from engine.strategies.blocks import Heading, Outline, paragraph_starts, scan
 from engine.strategies.outline import tree_headings
 from engine.strategies.sentences import sentence_spans
 from engine.tokens import TokenMap
+
+_SPACE = np.array([chr(code).isspace() for code in range(0x3002)])
+"""Whether a code point is white space; none above the last entry is."""
+
+
+def word_starts(text: str) -> NDArray[np.int64]:
+    """Where words begin: offsets of characters that are not white space and follow white space or nothing."""
+    if text.isascii():
+        space = _SPACE[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
+    else:
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        space = _SPACE[np.minimum(codes, _SPACE.size - 1)]
+    begins = ~space
+    begins[1:] &= space[:-1]
+    return np.flatnonzero(begins)
+
 
 SOURCE_CODE = "text/x-source"
 """Media type of documents that are one source file."""
@@ -60,6 +80,18 @@ class Source:
                     [span.slice(self.text).strip() for span in self.sentences]
                 ).vectors
             return self._vectors[embedder.model]
+
+    @cached_property
+    def _word_starts(self) -> NDArray[np.int64]:
+        return word_starts(self.text)
+
+    def word_counts(self, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
+        """Words of each span on its own, as `str.split` counts them."""
+        text, begun = self.text, self._word_starts
+        counts = begun.searchsorted(ends) - begun.searchsorted(starts)
+        inside = [start > 0 and not (text[start].isspace() or text[start - 1].isspace()) for start in starts]
+        result: list[int] = (counts + np.array(inside, dtype=np.int64)).tolist()
+        return result
 
     def count(self, text: str) -> int:
         return tokens.count(text)

@@ -43,6 +43,8 @@ def _of_chunk(chunk: Chunk, text: str, limit: int | None, unit: str) -> list[str
         return [f"{where}: the span {span} is not inside the text"]
     if chunk.span is not None and chunk.text != text[span.start : span.end]:
         problems.append(f"{where}: the text is not what stands at its span")
+    if chunk.text.isspace() and not text.isspace():
+        problems.append(f"{where}: blank in a text that is not")
     if "\ufffd" in chunk.text and "\ufffd" not in text:
         problems.append(f"{where}: U+FFFD appeared")
     exact = len(tokens.encoding().encode_ordinary(chunk.text))

@@ -380,6 +380,10 @@ def test_a_cut_character_is_caught() -> None:
     assert any("U+FFFD" in problem for problem in _damaged(text="form is filed later\ufffd"))
 
 
+def test_a_blank_chunk_is_caught() -> None:
+    assert any("blank in a text that is not" in problem for problem in _damaged(text="  "))
+
+
 def test_wrong_numbering_is_caught() -> None:
     assert any("from 0" in problem for problem in _damaged(chunk_index=7))
     assert any("total" in problem for problem in _damaged(total_chunks=7))
