@@ -12,7 +12,7 @@ import numpy as np
 from engine.errors import CallCause, ModelCallFailed
 from engine.models import Document, Span
 from engine.prompts import prompt
-from engine.providers.base import ChatReply, ChatRequest, Embedder
+from engine.providers.base import ChatReply, ChatRequest, Embedder, Vectors
 from engine.quotes import DeliveredText
 from engine.records import Citation, RetrievedChunk
 from engine.strategies.asking import request
@@ -20,6 +20,9 @@ from engine.strategies.sentences import sentence_spans
 
 EXTRACTIVE_SENTENCES = 3
 """Most sentences in an extractive answer."""
+
+SENTENCES_KEPT = 20_000
+"""Sentence vectors kept between questions; 1 kB each with the bundled model."""
 
 EXTRACTIVE_FLOOR = 0.25
 """Least cosine between question and best sentence. Below it the extractive answer is "the documents do not answer this"."""
@@ -124,7 +127,27 @@ class _Sentence:
     rank: int
 
 
-def extractive(question: str, retrieved: Sequence[RetrievedChunk], embedder: Embedder) -> Answer:
+class SentenceVectors:
+    """Vectors of sentences that were compared with a question before. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Vectors] = {}
+
+    def of(self, texts: Sequence[str], embedder: Embedder) -> Vectors:
+        """Shape `(n_texts, dimension)`, rows of unit length."""
+        rows = self._rows
+        missing = list(dict.fromkeys(text for text in texts if text not in rows))
+        if missing:
+            if len(rows) > SENTENCES_KEPT:
+                rows = self._rows = {}
+                missing = list(dict.fromkeys(texts))
+            rows.update(zip(missing, embedder.embed(missing).vectors, strict=True))
+        return np.stack([rows[text] for text in texts])
+
+
+def extractive(
+    question: str, retrieved: Sequence[RetrievedChunk], embedder: Embedder, known: SentenceVectors
+) -> Answer:
     """The sentences of the delivered text nearest to the question, in reading order, each a citation of itself.
 
     Nearness is the cosine of sentence and question plus the share of the question's words in the sentence, halved.
@@ -133,7 +156,7 @@ def extractive(question: str, retrieved: Sequence[RetrievedChunk], embedder: Emb
     sentences = [s for hit in retrieved if hit.delivered_span is not None for s in _sentences(hit)]
     if not sentences:
         return Answer("", False, ())
-    vectors = embedder.embed([s.text for s in sentences]).vectors
+    vectors = known.of([s.text for s in sentences], embedder)
     target = embedder.embed([question], kind="query").vectors[0]
     cosine = vectors @ target
     words = set(_WORD.findall(question.lower()))

@@ -18,7 +18,6 @@ from engine.providers.base import Embedder, Models
 from engine.providers.meter import Meter, metered
 from engine.records import Query, RetrievedChunk, UsageRecord
 from engine.settings import Settings
-from engine.store import Store
 from engine.strategies.source import Source
 
 logger = logging.getLogger(__name__)
@@ -50,15 +49,22 @@ class Limits:
 class Asker:
     """Asks questions of indexed specs. Safe to use from several threads.
 
-    `source`: the document of an id, as strategies read it.
+    `chunks`: chunks by their ids. `source`: the document of an id, as strategies read it.
     """
 
     def __init__(
-        self, models: Models, index: ChunkIndex, store: Store, source: Callable[[str], Source], limits: Limits
+        self,
+        models: Models,
+        index: ChunkIndex,
+        chunks: retrieve.ChunkLookup,
+        source: Callable[[str], Source],
+        limits: Limits,
+        sentences: answers.SentenceVectors | None = None,
     ) -> None:
         self._models = models
         self._index = index
-        self._store = store
+        self._chunks = chunks
+        self._sentences = sentences or answers.SentenceVectors()
         self._source = source
         self._limits = limits
 
@@ -87,7 +93,7 @@ class Asker:
         try:
             vector = indexing.query_vector(question, spec, models)
             hits = retrieve.vector_hits(self._index, spec, vector, max(top_k, depth or 0), document_ids)
-            ranked = retrieve.deliver(hits, self._store.chunks, self._document, self._limits.context_tokens)
+            ranked = retrieve.deliver(hits, self._chunks, self._document, self._limits.context_tokens)
             searched = time.perf_counter()
             given = ranked[:top_k]
             update: dict[str, object] = {"retrieved": given}
@@ -116,7 +122,7 @@ class Asker:
         self, question: str, given: Sequence[RetrievedChunk], models: Models, embedder: Embedder
     ) -> answers.Answer:
         if models.chat is None:
-            return answers.extractive(question, given, embedder)
+            return answers.extractive(question, given, embedder, self._sentences)
         if not any(hit.delivered_span is not None for hit in given):
             return answers.Answer("", False, (), models.chat.model, prompt("answer").version)
         asked = answers.answer_request(question, given, self._limits.max_tokens, self._limits.temperature)

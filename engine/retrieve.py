@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from engine import tokens
 from engine.index.base import ChunkIndex, Hit, collection_name
@@ -42,42 +43,51 @@ def deliver(
             results.append(RetrievedChunk(chunk=chunk, score=hit.score, rank=rank, note=note))
             continue
         text = documents(chunk.document_id).text
-        window = _window(text, unit, chunk.evidence_span, left)
+        known = chunk.token_count if unit == chunk.span else None
+        window, spent, whole = _window(text, unit, chunk.evidence_span, left, known)
         if window is None:
             results.append(
                 RetrievedChunk(chunk=chunk, score=hit.score, rank=rank, note="not delivered: the budget is full")
             )
             continue
         delivered[(chunk.document_id, unit)] = rank
-        passage = window.slice(text)
-        left -= tokens.count(passage)
+        left -= spent
         results.append(
             RetrievedChunk(
                 chunk=chunk,
                 score=hit.score,
                 rank=rank,
                 delivered_span=window,
-                delivered_text=passage,
-                note=None
-                if window == unit
-                else f"shortened from {tokens.count(unit.slice(text))} tokens to fit the budget",
+                delivered_text=window.slice(text),
+                note=None if window == unit else f"shortened from {whole} tokens to fit the budget",
             )
         )
     return tuple(results)
 
 
-def _window(text: str, unit: Span, center: Span, budget: int) -> Span | None:
-    """The largest part of `unit` around `center` that fits `budget` tokens; None when not even one character fits."""
-    if tokens.count(unit.slice(text)) <= budget:
-        return unit
-    low, high = 0, max(center.start - unit.start, unit.end - center.end) + center.length
+class _Fitted(NamedTuple):
+    window: Span | None
+    """None when not even one character fits."""
+    tokens: int
+    """Of the window."""
+    whole: int
+    """Tokens of the unit."""
+
+
+def _window(text: str, unit: Span, center: Span, budget: int, known: int | None) -> _Fitted:
+    """The largest part of `unit` around `center` that fits `budget` tokens. `known`: tokens of the unit, where they are known."""
+    whole = tokens.count(unit.slice(text)) if known is None else known
+    if whole <= budget:
+        return _Fitted(unit, whole, whole)
+    low, high, spent = 0, max(center.start - unit.start, unit.end - center.end) + center.length, 0
     while low < high:
         middle = (low + high + 1) // 2
-        if tokens.count(_around(unit, center, middle).slice(text)) <= budget:
-            low = middle
+        count = tokens.count(_around(unit, center, middle).slice(text))
+        if count <= budget:
+            low, spent = middle, count
         else:
             high = middle - 1
-    return _around(unit, center, low) if low > 0 else None
+    return _Fitted(_around(unit, center, low) if low > 0 else None, spent, whole)
 
 
 def _around(unit: Span, center: Span, reach: int) -> Span:

@@ -35,6 +35,8 @@ from engine.strategies.source import Source
 logger = logging.getLogger(__name__)
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"
+SAMPLE_DOCUMENTS = ("regulation.docx", "manual.md")
+SAMPLE_QUESTIONS = "questions.json"
 OPEN_DOCUMENTS = 16
 """Documents kept in memory with their tokens and sentences."""
 ASKERS = 4
@@ -340,7 +342,7 @@ class Workbench:
         return self._store.query(query_id)
 
     def _asker(self) -> Asker:
-        return Asker(self.models, self._index, self._store, self._source, Limits.of(self.settings))
+        return Asker(self.models, self._index, self._store.chunks, self._source, Limits.of(self.settings))
 
     # Benchmarks
 
@@ -417,9 +419,11 @@ class Workbench:
 
     def load_samples(self) -> QuestionSet:
         """Add the sample documents and their questions; nothing happens twice. Returns the question set."""
-        documents = []
-        for path in sorted(SAMPLES.glob("*.docx")):
-            documents.append(self.add_document(path.read_bytes(), path.name).document.document_id)
-        if not documents:
-            raise NotFound("The sample documents are missing from this installation.")
-        return self.add_question_set((SAMPLES / "questions.json").read_bytes(), "questions.json", documents)
+        if not all((SAMPLES / name).is_file() for name in (*SAMPLE_DOCUMENTS, SAMPLE_QUESTIONS)):
+            raise NotFound(
+                "The samples are missing from this installation. Get the folder samples/ from the repository."
+            )
+        documents = [
+            self.add_document((SAMPLES / name).read_bytes(), name).document.document_id for name in SAMPLE_DOCUMENTS
+        ]
+        return self.add_question_set((SAMPLES / SAMPLE_QUESTIONS).read_bytes(), SAMPLE_QUESTIONS, documents)

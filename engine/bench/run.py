@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from engine import indexing
+from engine.answer import SentenceVectors
 from engine.asking import Asker, Limits
 from engine.errors import UserError
 from engine.index.base import ChunkIndex
@@ -113,6 +114,8 @@ class _Work:
         self._cancelled = cancelled
         self._done = done
         self._askers = askers
+        self._writer = _CellWriter(runner._store, experiment.experiment_id)
+        self._sentences = SentenceVectors()
         self._lock = threading.Lock()
         self._asked: list[Future[None]] = []
         self._counts: dict[str, int] = {}
@@ -146,10 +149,12 @@ class _Work:
         with self._lock:
             self._indexed[spec.spec_id] = totals
         chunks = [chunk for chunk_set in totals.chunk_sets for chunk in chunk_set.chunks]
+        by_id = {chunk.chunk_id: chunk for chunk in chunks}
+        runner = self._runner
         search = _Search(
-            Asker(models, self._runner._index, self._runner._store, self._runner._source, self._runner._limits),
+            Asker(models, runner._index, lambda _: by_id, runner._source, runner._limits, self._sentences),
             models,
-            lambda document_id: self._runner._source(document_id).document,
+            lambda document_id: runner._source(document_id).document,
             Pool(chunks),
             depth_needed([chunk.token_count for chunk in chunks]),
         )
@@ -193,7 +198,7 @@ class _Work:
             query=query,
             metrics={} if failed else search.score(question, asked.ranked) | judged_metrics(query),
         )
-        self._runner._store.add_cells(experiment.experiment_id, [cell])
+        self._writer.add(cell)
         with self._lock:
             self._counts[spec.spec_id] += 1
             count = self._counts[spec.spec_id]
@@ -213,6 +218,26 @@ class _Work:
             seconds={**indexed.seconds, **latencies(own)},
             usage=UsageRecord(**indexed.meter.total._asdict()),
         )
+
+
+class _CellWriter:
+    """Stores cells so that each is durable when `add` returns; cells that come while one write runs share the next one."""
+
+    def __init__(self, store: Store, experiment_id: str) -> None:
+        self._store = store
+        self._experiment_id = experiment_id
+        self._waiting: list[QuestionResult] = []
+        self._list = threading.Lock()
+        self._turn = threading.Lock()
+
+    def add(self, cell: QuestionResult) -> None:
+        with self._list:
+            self._waiting.append(cell)
+        with self._turn:
+            with self._list:
+                batch, self._waiting = self._waiting, []
+            if batch:
+                self._store.add_cells(self._experiment_id, batch)
 
 
 @dataclass(frozen=True, slots=True)
