@@ -25,6 +25,11 @@ _SAMPLE = 256 * 1024
 
 _NUL = re.compile("\0")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_WIDE = re.compile(r"[^\x00-\x7f]+")
+_BROKEN = "\udfff"
+"""Stands for a byte that could not be decoded until it is counted: no decoder gives this code point."""
+_REPLACE = "chunkscope-mark"
+codecs.register_error(_REPLACE, lambda error: (_BROKEN, getattr(error, "end", 0)))
 _NEWLINE = re.compile("\r\n?")
 
 
@@ -64,40 +69,61 @@ def clean_value(value: Any) -> str:
 def decode(data: bytes, name: str) -> Decoded:
     """Clean text of a text file: by its byte order mark, else as UTF-8, else as detected.
 
-    Raises BadDocument when no encoding fits.
+    UTF-8 with a few broken bytes stays UTF-8: another encoding would spoil every other letter. Raises BadDocument when
+    no encoding fits.
     """
     for mark, encoding in _BOMS:
         if data.startswith(mark):
-            return _cleaned(data[len(mark) :].decode(encoding, "replace"), encoding)
+            return _tolerant(data[len(mark) :], encoding)
     try:
-        return _cleaned(data.decode("utf-8", "surrogatepass"), "utf-8")
+        return _decoded(data.decode("utf-8", "surrogatepass"), "utf-8")
     except UnicodeDecodeError:
         pass
+    broken, wide = _utf8_damage(data)
+    if broken * 10 <= wide:
+        return _tolerant(data, "utf-8")
     for sample in (data[:_SAMPLE], data):
         match = from_bytes(sample).best()
         if match is None:
             break
         try:
-            return _cleaned(data.decode(match.encoding), match.encoding, detected=True)
+            return _decoded(data.decode(match.encoding), match.encoding, _guessed(match.encoding))
         except UnicodeDecodeError:
             continue
+    if broken <= max(1, len(data) // 100):
+        return _tolerant(data, "utf-8")
     raise BadDocument(
         f"{shown(name)} is text in an encoding that could not be told. Nothing was stored. Save it as UTF-8 and upload that."
     )
 
 
-def _cleaned(text: str, encoding: str, *, detected: bool = False) -> Decoded:
-    broken = text.count("\ufffd") if encoding.startswith(("utf-16", "utf-32")) else 0
+def _decoded(text: str, encoding: str, *notices: Notice) -> Decoded:
     cleaned = clean(text)
-    notices = list(cleaned.notices)
-    if detected:
-        message = f"The file does not name its encoding; it was read as {encoding}. Check accents and special letters."
-        notices.append(Notice(kind="encoding", message=message))
-    if broken:
-        notices.append(
-            Notice(kind="undecodable", message=f"Characters that are not valid {encoding} were replaced.", count=broken)
-        )
-    return Decoded(cleaned.text, encoding, tuple(notices))
+    return Decoded(cleaned.text, encoding, (*notices, *cleaned.notices))
+
+
+def _tolerant(data: bytes, encoding: str) -> Decoded:
+    """Bytes that are not valid become `?` and are counted."""
+    try:
+        return _decoded(data.decode(encoding), encoding)
+    except UnicodeDecodeError:
+        pass
+    text = data.decode(encoding, _REPLACE)
+    count = text.count(_BROKEN)
+    notice = Notice(kind="undecodable", message=f"Bytes that are not valid {encoding} were replaced by ?.", count=count)
+    return _decoded(text.replace(_BROKEN, "?"), encoding, notice)
+
+
+def _guessed(encoding: str) -> Notice:
+    message = f"The file does not name its encoding; it was read as {encoding}. Check accents and special letters."
+    return Notice(kind="encoding", message=message)
+
+
+def _utf8_damage(data: bytes) -> tuple[int, int]:
+    """Broken places and whole characters beyond ASCII when the bytes are taken for UTF-8."""
+    text = data.decode("utf-8", _REPLACE)
+    broken = text.count(_BROKEN)
+    return broken, sum(map(len, _WIDE.findall(text))) - broken
 
 
 class Lines:

@@ -104,6 +104,17 @@ def test_other_encodings_are_detected_and_noted() -> None:
     assert [notice.kind for notice in decoded.notices] == ["encoding"]
 
 
+def test_broken_bytes_in_utf8_do_not_spoil_the_rest() -> None:
+    decoded = decode("Größe über Maß. ".encode() * 20 + b"\xff end", "a.txt")
+    assert decoded.text == "Größe über Maß. " * 20 + "? end"
+    assert [(notice.kind, notice.count) for notice in decoded.notices] == [("undecodable", 1)]
+
+
+def test_a_cut_character_behind_a_byte_order_mark_is_counted() -> None:
+    decoded = decode(codecs.BOM_UTF16_LE + "ab".encode("utf-16-le") + b"\0", "a.txt")
+    assert (decoded.text, decoded.notices[0].count) == ("ab?", 1)
+
+
 def test_text_in_no_known_encoding_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     class Nothing:
         def best(self) -> None:
@@ -111,7 +122,8 @@ def test_text_in_no_known_encoding_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("engine.documents.decode.from_bytes", lambda _: Nothing())
     with pytest.raises(BadDocument, match="Save it as UTF-8 and upload that"):
-        decode(b"\xff\xc0 text", "a.txt")
+        decode(b"\xff\xfa\x81 \x90\xf8 " * 3, "a.txt")
+    assert decode(b"plain text " * 50 + b"\xff", "a.txt").text.endswith("plain text ?")
 
 
 def test_nul_and_lone_surrogates_are_replaced_and_counted() -> None:
