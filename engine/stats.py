@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,13 +70,14 @@ def paired(
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 2:
         raise ValueError("differences must have the shape (n_questions, n_columns)")
+    # A against B and B against A are analysed in one and the same direction, so that they mirror each other to the last bit.
+    signs = np.where(_mirrored(values), -1.0, 1.0)
+    values = values * signs
     sums, counts = _by_cluster(values, _codes(clusters, values.shape[0]))
     held = (counts > 0).sum(axis=0)
     n = counts.sum(axis=0).astype(np.int64)
     result = Paired(n, held.astype(np.int64), *(np.full(values.shape[1], np.nan) for _ in range(8)))
     _describe(values, sums, counts, result)
-    signs = np.where(_mirrored(sums), -1.0, 1.0)
-    sums = sums * signs
     order = np.lexsort((counts, sums, counts == 0), axis=0)
     sums, counts = np.take_along_axis(sums, order, axis=0), np.take_along_axis(counts, order, axis=0)
     for size in np.unique(held):
@@ -86,10 +88,11 @@ def paired(
         rng = np.random.default_rng([seed, int(size)])
         result.p[columns] = _sign_flip(own_sums, rng, resamples)
         if size >= 2:
-            low, high = _bca(own_sums, own_counts, rng, resamples)
-            flip = signs[columns] < 0
-            result.low[columns] = np.where(flip, -high, low)
-            result.high[columns] = np.where(flip, -low, high)
+            result.low[columns], result.high[columns] = _bca(own_sums, own_counts, rng, resamples)
+    low, high = result.low.copy(), result.high.copy()
+    result.low[:], result.high[:] = np.where(signs < 0, -high, low), np.where(signs < 0, -low, high)
+    result.difference[:] *= signs
+    result.effect[:] *= signs
     return result
 
 
@@ -144,10 +147,11 @@ def _constant(ordered: Floats) -> NDArray[np.bool_]:
     return np.asarray(highest - lowest <= 1e-12 * np.maximum(1.0, np.abs(highest)), dtype=np.bool_)
 
 
-def _mirrored(sums: Floats) -> NDArray[np.bool_]:
-    """Columns to analyse with their sign turned, so that A against B and B against A give mirrored results."""
-    ordered = np.sort(sums, axis=0)
-    total, skew = ordered.sum(axis=0), (ordered**3).sum(axis=0)
+def _mirrored(values: Floats) -> NDArray[np.bool_]:
+    """Columns to analyse with their sign turned: those whose sum is negative, or whose sum is 0 and whose cubes sum to less."""
+    ordered = np.nan_to_num(np.sort(values, axis=0))
+    total = ordered.sum(axis=0) + ordered[::-1].sum(axis=0)
+    skew = (ordered**3).sum(axis=0) + (ordered[::-1] ** 3).sum(axis=0)
     return np.asarray((total < 0) | ((total == 0) & (skew < 0)), dtype=np.bool_)
 
 
@@ -258,7 +262,10 @@ def versus_baseline(
 
 @dataclass(frozen=True, slots=True)
 class AllPairs:
-    """Every strategy against every other on one metric. Arrays have the shape `(n_strategies, n_strategies)`: row minus column."""
+    """Every strategy against every other on one metric. Arrays have the shape `(n_strategies, n_strategies)`: row minus column.
+
+    The diagonal is no comparison: `n` is 0 there, differences are 0 and the rest is NaN.
+    """
 
     stats: Paired
     p_holm: Floats
@@ -270,15 +277,32 @@ def all_pairs(
 ) -> AllPairs:
     """`values`: shape `(n_strategies, n_questions)`, NaN where not scored."""
     scores = np.asarray(values, dtype=np.float64)
-    strategies, questions = scores.shape
-    differences = scores[:, None, :] - scores[None, :, :]
-    flat = paired(differences.reshape(strategies**2, questions).T, clusters, seed, resamples)
-    stats = Paired(*(getattr(flat, name).reshape(strategies, strategies) for name in Paired.__slots__))
-    upper = np.triu_indices(strategies, k=1)
-    adjusted = np.full((strategies, strategies), np.nan)
-    adjusted[upper] = holm(stats.p[upper])
-    adjusted.T[upper] = adjusted[upper]
-    return AllPairs(stats, adjusted)
+    strategies = scores.shape[0]
+    first, second = np.triu_indices(strategies, k=1)
+    found = paired((scores[first] - scores[second]).T, clusters, seed, resamples)
+    adjusted = holm(found.p)
+
+    def square(upper: NDArray[Any], lower: NDArray[Any], diagonal: float) -> NDArray[Any]:
+        table = np.full((strategies, strategies), diagonal, dtype=upper.dtype)
+        table[first, second], table[second, first] = upper, lower
+        return table
+
+    def same(values: NDArray[Any], diagonal: float = np.nan) -> NDArray[Any]:
+        return square(values, values, diagonal)
+
+    stats = Paired(
+        n=same(found.n, 0),
+        clusters=same(found.clusters, 0),
+        difference=square(found.difference, -found.difference, 0.0),
+        low=square(found.low, -found.high, np.nan),
+        high=square(found.high, -found.low, np.nan),
+        p=same(found.p),
+        deviation=same(found.deviation),
+        error=same(found.error),
+        effect=square(found.effect, -found.effect, 0.0),
+        detectable=same(found.detectable),
+    )
+    return AllPairs(stats, same(adjusted))
 
 
 def noise_floor(repeats: ArrayLike) -> float:
