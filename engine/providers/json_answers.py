@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 _OPENING = re.compile(r"[{\[]")
-_MOST_FAILURES = 2000
+_MOST_FAILURES = 500
 """Brackets that open no JSON before the rest of a text is given up: bounds the time a hostile answer takes."""
 
 

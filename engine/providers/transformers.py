@@ -78,7 +78,7 @@ class TransformerModel:
         entry = known(self.model)
         if entry is not None:
             return entry.dimension
-        return int(self._encoder.get_sentence_embedding_dimension())
+        return int(self._encoder.get_embedding_dimension())
 
     @property
     def max_input_tokens(self) -> int:
@@ -130,7 +130,11 @@ class TransformerModel:
         prefix = self._prefixes[1]
         encoded = self._tokenizer.encode(prefix + well_formed(text), add_special_tokens=True)
         if len(encoded.ids) > self._window:
-            raise refusal(self.model, self.context_tokens, [text], 1, self._count)
+            raise ModelCallFailed(
+                f"A passage of {self._count(text)} tokens is longer than the {self.context_tokens} that {self.model} reads at once. "
+                "Nothing was embedded. Use a model with a longer context.",
+                "refused",
+            )
         with self._working, torch.inference_mode():
             device = self._encoder.device
             features = {
@@ -162,7 +166,9 @@ class TransformerModel:
             # What these libraries warn about while loading is for their developers.
             warnings.simplefilter("ignore")
             from sentence_transformers import SentenceTransformer
+            from transformers.utils import logging as transformers_logging
 
+            transformers_logging.disable_progress_bar()
             try:
                 encoder = SentenceTransformer(self._path)
             except (OSError, ValueError, RuntimeError) as error:

@@ -45,7 +45,7 @@ def test_why_there_is_none(text: str, problem: str) -> None:
 
 
 def test_brackets_that_open_nothing_are_passed_over_up_to_a_bound() -> None:
-    assert last_valid("{ " * 1000 + '{"a": 1}', SCHEMA).data == {"a": 1}
+    assert last_valid("{ " * 400 + '{"a": 1}', SCHEMA).data == {"a": 1}
     assert last_valid("{ " * 100_000 + '{"a": 1}', SCHEMA).problem == "holds no JSON object"
     assert last_valid("[" * 100_000, SCHEMA).problem == "holds no JSON object"
 
