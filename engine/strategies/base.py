@@ -80,8 +80,6 @@ class Piece:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     token_count: int | None = None
     """Tokens of the piece on its own, where the rule has counted them exactly."""
-    place: int | None = None
-    """The offset whose headings the chunk carries; None: its start."""
     heading_path: tuple[str, ...] | None = None
     """Where the rule knows a better path than the document tree has at `start`."""
 
@@ -224,7 +222,10 @@ def _note_gap(text: str, start: int, end: int, gaps: list[Span]) -> None:
 
 
 class Headings:
-    """Heading path, section and article at any offset, from the document tree."""
+    """Heading path, section and article at any offset, from the document tree.
+
+    At a chapter's heading that is followed by its first article, they are the article's: a chunk that begins there holds both.
+    """
 
     def __init__(self, tree: Node) -> None:
         self._starts: list[int] = []
@@ -239,10 +240,15 @@ class Headings:
         elif node.kind is NodeKind.ARTICLE:
             article = node.name or article
         self._note(node.span.start, (path, section, article))
+        mine = len(self._starts) - 1
         for child in node.children:
             if child.kind in (NodeKind.SECTION, NodeKind.ARTICLE):
                 self._add(child, path, section, article)
                 self._note(child.span.end, (path, section, article))
+        first = node.children[0] if node.children else None
+        if first is not None and first.kind in (NodeKind.SECTION, NodeKind.ARTICLE):
+            # A heading with nothing of its own below it stands for the first unit under it.
+            self._entries[mine] = self._entries[bisect_right(self._starts, first.span.start) - 1]
 
     def _note(self, start: int, entry: tuple[tuple[str, ...], str | None, str | None]) -> None:
         if self._starts and self._starts[-1] == start:
@@ -277,7 +283,7 @@ def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tu
             word_count = len(body.split())
             if count is None:
                 count = source.count(body)
-        path, section, article = headings.at(start if piece.place is None else piece.place)
+        path, section, article = headings.at(start)
         if parent not in parent_ids and parent is not None:
             parent_ids[parent] = ids.parent_id(document.document_id, parent.start, parent.end)
         chunks.append(

@@ -66,8 +66,10 @@ class ContextualRetrieval(Strategy[ContextualRetrievalParams]):
 
 
 def _windows(source: Source, params: ContextualRetrievalParams) -> Sequence[Piece]:
+    """The windows of `fixed_size`, without blank ones: nobody is asked about white space."""
     fixed = FixedSizeParams(size=params.size, overlap=params.overlap, unit="tokens")
-    return FixedSize()._cut(source, fixed, Models()).pieces
+    windows = FixedSize()._cut(source, fixed, Models()).pieces
+    return [window for window in windows if not source.text[window.start : window.end].isspace()]
 
 
 def _requests(source: Source, windows: Sequence[Piece], surroundings: int) -> list[ChatRequest]:

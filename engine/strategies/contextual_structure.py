@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -81,22 +82,16 @@ def _units(source: Source, size: int) -> list[_Unit]:
     ]
     edges = [0, *(place for place in seams.headings() if place > 0), len(text)]
     titles = [heading.title for heading in source.headings]
-    last_heading = -1
+    begun = [heading.start for heading in source.headings]
     units: list[_Unit] = []
     for start, end in pairwise(edges):
-        first_heading = last_heading + 1
-        while last_heading + 1 < len(titles) and source.headings[last_heading + 1].start < end:
-            last_heading += 1
-        # A chapter's heading with nothing of its own below it belongs to its first article: the article is the place.
-        place = source.headings[last_heading].start if last_heading >= first_heading else start
-        path, section, article = headings.at(place)
-        around = (
-            *titles[max(0, first_heading - _HEADINGS_AROUND) : first_heading],
-            *titles[last_heading + 1 : last_heading + 1 + _HEADINGS_AROUND],
-        )
+        before, after = bisect_left(begun, start), bisect_left(begun, end)
+        around = (*titles[max(0, before - _HEADINGS_AROUND) : before], *titles[after : after + _HEADINGS_AROUND])
+        path, section, article = headings.at(start)
         units.extend(
-            _Unit(replace(piece, place=place), path, section, article, around)
+            _Unit(piece, path, section, article, around)
             for piece in pieces(pack(start, end, levels, ruler, size), ruler)
+            if not text[piece.start : piece.end].isspace()
         )
     return units
 

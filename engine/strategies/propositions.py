@@ -72,13 +72,14 @@ class Propositions(Strategy[PropositionsParams]):
 
 
 def _paragraphs(source: Source, limit: int) -> list[Span]:
-    """Paragraphs that tile the text, headings with their body, none blank; long ones cut between sentences."""
+    """Paragraphs with their headings, none blank; long ones cut between sentences."""
     ruler = TokenRuler(source.tokens)
     levels = [Level("sentence", between([span.start for span in source.sentences]))]
     return [
         Span(part.start, part.end)
         for paragraph in paragraph_spans(source)
         for part in pack(paragraph.start, paragraph.end, levels, ruler, limit)
+        if not source.text[part.start : part.end].isspace()
     ]
 
 

@@ -80,3 +80,10 @@ def test_refusals_are_in_words() -> None:
         cut(Models())
     with pytest.raises(BadParameter, match="more than 25 %"):
         STRATEGY.parse({"size": 100, "overlap": 26})
+
+
+def test_nobody_is_asked_about_white_space() -> None:
+    chat = saying("Context.")
+    chunks = cut(Models(chat=chat), "\n" * 400 + "Body." + " \n" * 400, size=16, overlap=0).chunks
+    assert len(chat.requests) == len(chunks)
+    assert all(chunk.text.strip() for chunk in chunks)

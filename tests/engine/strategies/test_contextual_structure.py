@@ -121,3 +121,10 @@ def test_empty_and_blank_texts_ask_nothing() -> None:
     assert [chunk.flags for chunk in cut(Models(chat=chat), source("\n \n")).chunks] == [("blank",)]
     assert STRATEGY.requests(source(" "), STRATEGY.parse({})) == ()
     assert chat.requests == []
+
+
+def test_nobody_is_asked_about_white_space() -> None:
+    chat = saying("Context.")
+    chunks = cut(Models(chat=chat), source("\n\n# Title\n\nBody." + "\n" * 400), size=16).chunks
+    assert len(chat.requests) == len(chunks)
+    assert all(chunk.text.strip() for chunk in chunks)

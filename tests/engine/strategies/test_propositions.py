@@ -120,3 +120,10 @@ def test_empty_and_blank_texts_ask_nothing() -> None:
     assert cut(chat, "").chunks == ()
     assert [chunk.flags for chunk in cut(chat, " ").chunks] == [("blank",)]
     assert chat.requests == []
+
+
+def test_nobody_is_asked_about_white_space() -> None:
+    chat = saying(data={"statements": []})
+    chunks = cut(chat, "\n" * 400 + "Body." + " \n" * 400, paragraph_tokens=16).chunks
+    assert len(chat.requests) == len(chunks)
+    assert all(chunk.text.strip() for chunk in chunks)
