@@ -25,11 +25,13 @@ from engine.metrics import chunk_quality
 from engine.models import ChunkSet, Document, DocumentInfo, StrategySpec
 from engine.providers import build_models
 from engine.providers.base import Models
+from engine.recent import Recent
 from engine.records import Experiment, Plan, Query, QuestionSet
 from engine.settings import Settings, load_settings
-from engine.store import DataFolder, ExperimentSummary, Job, QuestionSetInfo, Store, open_store
+from engine.store import DataFolder, ExperimentSummary, IndexState, Job, QuestionSetInfo, Store, open_store
 from engine.strategies import registry
 from engine.strategies.base import Strategy
+from engine.strategies.recommend import Recommendation, recommend
 from engine.strategies.source import Source
 
 logger = logging.getLogger(__name__)
@@ -39,6 +41,8 @@ SAMPLE_DOCUMENTS = ("regulation.docx", "manual.md")
 SAMPLE_QUESTIONS = "questions.json"
 OPEN_DOCUMENTS = 16
 """Documents kept in memory with their tokens and sentences."""
+OPEN_CHUNK_SETS = 24
+"""Chunk sets kept in memory, so that looking at one again costs nothing."""
 ASKERS = 4
 """Questions asked at once without a chat model: the work is local."""
 
@@ -89,6 +93,8 @@ class Workbench:
         self._index = index
         self._lock = threading.Lock()
         self._sources: OrderedDict[str, Source] = OrderedDict()
+        self._chunk_sets: Recent[tuple[str, str, str], ChunkSet] = Recent(OPEN_CHUNK_SETS)
+        self._qualities: Recent[tuple[str, str, str], dict[str, float]] = Recent(OPEN_CHUNK_SETS)
         self._jobs = JobRunner(store, self._runner)
 
     @classmethod
@@ -236,7 +242,17 @@ class Workbench:
 
     def chunk(self, document_id: str, spec: StrategySpec) -> ChunkSet:
         """The chunks of one document under one spec. Nothing is indexed. Raises NotFound, NeedsModel, ModelCallFailed."""
-        return indexing.cut(self._source(document_id), spec, self.models)
+        source = self._source(document_id)
+        key = (document_id, spec.spec_id, indexing.chunked_with(spec, self.models))
+        return self._chunk_sets.get_or_make(key, lambda: indexing.cut(source, spec, self.models))
+
+    def known_chunks(self, document_id: str, spec: StrategySpec) -> ChunkSet | None:
+        """The chunks where they were made before, in this process or when the document was indexed. Calls no model. Raises NotFound."""
+        self._source(document_id)
+        made_with = indexing.chunked_with(spec, self.models)
+        key = (document_id, spec.spec_id, made_with)
+        known = self._chunk_sets.get(key) or self._store.chunk_set(document_id, spec, made_with)
+        return None if known is None else self._chunk_sets.keep(key, known)
 
     def preview(self, data: bytes, name: str, spec: StrategySpec) -> ChunkSet:
         """The chunks of a file that is not stored. Raises BadDocument, NeedsModel, ModelCallFailed."""
@@ -244,7 +260,13 @@ class Workbench:
 
     def quality(self, chunk_set: ChunkSet) -> dict[str, float]:
         """Measures of the cut that need no questions."""
-        return chunk_quality.measure(chunk_set, self._source(chunk_set.document_id))
+        source = self._source(chunk_set.document_id)
+        key = (chunk_set.document_id, chunk_set.spec.spec_id, indexing.chunked_with(chunk_set.spec, self.models))
+        return dict(self._qualities.get_or_make(key, lambda: chunk_quality.measure(chunk_set, source)))
+
+    def recommended(self, document_id: str) -> Recommendation:
+        """The strategy and sizes to try first on a document, with reasons. Calls no model. Raises NotFound."""
+        return recommend(self.document(document_id))
 
     # Index
 
@@ -269,6 +291,10 @@ class Workbench:
 
     def collections(self) -> list[CollectionInfo]:
         return self._index.collections()
+
+    def index_states(self) -> list[IndexState]:
+        """What is in the index: per document, spec and embedding model."""
+        return self._store.index_states()
 
     # Questions
 

@@ -1,0 +1,81 @@
+"""A process killed with SIGKILL while it works: nothing is lost, nothing is half there, the next run gives the same result."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine import Workbench
+from engine.records import Experiment
+
+ARTICLES = "\n\n".join(
+    f"## Article {n}\n\nThe fee of class {n} is {n * 7} euros. It is due on day {n} of the quarter. The supervisor of class {n} reports it."
+    for n in range(1, 60)
+)
+LAW = f"# Fees\n\n{ARTICLES}\n"
+QUESTIONS = json.dumps(
+    [
+        {
+            "question": f"How high is the fee of class {n}?",
+            "answer": f"{n * 7}",
+            "evidence": [f"The fee of class {n} is {n * 7} euros."],
+        }
+        for n in range(1, 60, 6)
+    ]
+).encode()
+
+WORK = """
+import sys
+from engine import Workbench
+from tests.engine.test_kill import LAW, QUESTIONS, plan
+
+with Workbench.open() as workbench:
+    workbench.benchmark(plan(workbench), lambda event: print(event.stage, flush=True))
+"""
+
+
+def plan(workbench: Workbench):  # type: ignore[no-untyped-def]
+    workbench.add_document(LAW.encode(), "law.md")
+    questions = workbench.add_question_set(QUESTIONS, "questions.json")
+    specs = [workbench.spec("sentence", {"sentences": 1, "overlap": 0}), workbench.spec("parent_child")]
+    return workbench.plan(questions.question_set_id, specs)
+
+
+def numbers(experiment: Experiment) -> list[object]:
+    return [(result.spec.label, result.chunk_count, result.metrics) for result in experiment.results]
+
+
+@pytest.mark.parametrize("lines", [0, 1, 3], ids=["while indexing", "between two specs", "while asking"])
+def test_a_killed_benchmark_leaves_nothing_half_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int
+) -> None:
+    process = subprocess.Popen([sys.executable, "-c", WORK], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    if lines == 0:
+        database = tmp_path / "data" / "chunkscope.db"
+        while process.poll() is None and not database.exists():
+            os.sched_yield()
+    for _ in range(lines):
+        process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+    with Workbench.open() as workbench:
+        for collection in workbench.collections():
+            indexed = sum(
+                s.points for s in workbench.index_states() if f"{s.strategy_name}_collection" == collection.name
+            )
+            assert collection.points == indexed
+        after_kill = workbench.benchmark(plan(workbench))
+        assert [document.name for document in workbench.documents()] == ["law.md"]
+
+    monkeypatch.setenv("DATA_DIR", str(tmp_path / "untouched"))
+    with Workbench.open() as workbench:
+        assert numbers(after_kill) == numbers(workbench.benchmark(plan(workbench)))
