@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from engine.documents.names import shown
 from engine.models import Notice
 
 _MESSAGES = {
@@ -33,6 +32,7 @@ _MESSAGES = {
 }
 _MAX_LISTED = 5
 """Addresses outside of the file that a notice names."""
+_LONGEST_ADDRESS = 120
 _NOT_LOSS = ("inserted", "contents", "clause", "layout", "strict", "template")
 """Counted for the reader to know; nothing was lost."""
 
@@ -55,7 +55,7 @@ class Tally:
 
     def outside(self, noun: str, target: str) -> None:
         """Content outside of the file that a part or a field refers to. It is never fetched."""
-        self._outside.setdefault(noun, []).append(shown(target))
+        self._outside.setdefault(noun, []).append(_address(target))
 
     def __getitem__(self, kind: str) -> int:
         return self._counts[kind]
@@ -71,3 +71,9 @@ class Tally:
             message = f"The element {name} is not known; text inside it was read, anything else was passed over."
             found.append(Notice(kind="unknown", message=message, count=count))
         return found
+
+
+def _address(target: str) -> str:
+    """An address inside a sentence: printable characters, at most `_LONGEST_ADDRESS` of them."""
+    printable = "".join(character if character.isprintable() else "?" for character in target)
+    return printable if len(printable) <= _LONGEST_ADDRESS else printable[:_LONGEST_ADDRESS] + "…"
