@@ -86,6 +86,31 @@ METRICS: tuple[Metric, ...] = (
     ),
 )
 
+THRESHOLDS: dict[str, float] = {
+    "coverage": 1.0,
+    "lost_characters": 0.0,
+    "duplicated_share": 0.25,
+    "break_rate": 0.1,
+    "break_rate_end": 0.1,
+    "break_rate_start": 0.1,
+    "headings_kept": 0.95,
+    "tables_intact": 0.9,
+    "lists_intact": 0.8,
+    "code_intact": 0.9,
+    "over_limit": 0.0,
+    "duplicates": 0.0,
+    "near_duplicates": 0.05,
+}
+"""Values from which a cut deserves a look, by metric: a floor where more is better, a ceiling where less is. Rules of thumb, not verdicts."""
+
+
+def deserves_a_look(metric: str, value: float) -> bool:
+    """Whether a value is on the wrong side of its threshold. Metrics without one never are."""
+    if metric not in THRESHOLDS:
+        return False
+    direction = next(each.direction for each in METRICS if each.name == metric)
+    return value < THRESHOLDS[metric] if direction == "higher" else value > THRESHOLDS[metric]
+
 
 def measure(chunk_set: ChunkSet, source: Source, limit: int | None = None) -> dict[str, float]:
     """All metrics of `METRICS` that apply to the document, by name. A document without tables has no `tables_intact`; no chunks, only coverage.

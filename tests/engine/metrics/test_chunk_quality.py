@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.metrics import chunk_quality
 from engine.metrics.chunk_quality import legal_boundaries, measure, orphans
 from engine.metrics.duplicates import near_duplicates, similar_texts
 from engine.models import Node, NodeKind, Span
@@ -142,3 +143,12 @@ def test_overlap_is_no_near_duplicate() -> None:
 def test_orphans_are_chunks_no_question_reached() -> None:
     first, second = chunk(0, 10), chunk(10, 20)
     assert orphans([first, second], [first.chunk_id]) == (second,)
+
+
+def test_thresholds_are_floors_or_ceilings_by_direction() -> None:
+    assert chunk_quality.deserves_a_look("coverage", 0.99)
+    assert not chunk_quality.deserves_a_look("coverage", 1.0)
+    assert chunk_quality.deserves_a_look("break_rate", 0.11)
+    assert not chunk_quality.deserves_a_look("break_rate", 0.1)
+    assert not chunk_quality.deserves_a_look("size_p50", 10_000.0)
+    assert set(chunk_quality.THRESHOLDS) <= {metric.name for metric in chunk_quality.METRICS}
