@@ -1,6 +1,25 @@
 """Question sets: read them, find their evidence in the documents, check them before use, draft them from the documents."""
 
-from engine.questions.parse import load, parse_rows
-from engine.questions.resolve import resolve
+from engine.questions.check import Finding, check, questions_needed
+from engine.questions.draft import draft
+from engine.questions.draft_model import Drafted, Outcome, draft_with_model
+from engine.questions.parse import FIELDS, load, parse_rows
+from engine.questions.resolve import Change, changes, choose, count_every_copy, resolve
 
-__all__ = ["load", "parse_rows", "resolve"]
+__all__ = [
+    "FIELDS",
+    "Change",
+    "Drafted",
+    "Finding",
+    "Outcome",
+    "changes",
+    "check",
+    "choose",
+    "count_every_copy",
+    "draft",
+    "draft_with_model",
+    "load",
+    "parse_rows",
+    "questions_needed",
+    "resolve",
+]

@@ -243,6 +243,12 @@ def _question(row: Any, number: int, name: str) -> Question:
     )
 
 
+def question_id(question: Question) -> str:
+    """An id made of the question, its answer and its quotes: the same in every set and at every place."""
+    quotes = [[item.quote, item.document, item.offsets] for item in question.evidence]
+    return ids.digest("question", question.question, question.answer or "", ids.canonical_json(quotes))[:16]
+
+
 def _with_ids(questions: Sequence[Question], name: str) -> list[Question]:
     """Questions without an id get one from their content, so it is the same whatever their order; the n-th equal one is told apart by n."""
     seen: Counter[str] = Counter()
@@ -256,8 +262,7 @@ def _with_ids(questions: Sequence[Question], name: str) -> list[Question]:
             seen[question.question_id] += 1
             completed.append(question)
             continue
-        quotes = [[e.quote, e.document, e.offsets] for e in question.evidence]
-        key = ids.digest("question", question.question, question.answer or "", ids.canonical_json(quotes))[:16]
+        key = question_id(question)
         copy = seen[key]
         seen[key] += 1
         completed.append(question.model_copy(update={"question_id": key if copy == 0 else f"{key}-{copy + 1}"}))

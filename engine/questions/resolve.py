@@ -46,6 +46,11 @@ def resolve(question_set: QuestionSet, documents: Sequence[Document]) -> Questio
     return question_set.model_copy(update={"questions": questions})
 
 
+def resolve_evidence(evidence: Evidence, documents: Sequence[Document], every_copy: bool = False) -> Evidence:
+    """One quote looked up in `documents`, by the same rules as a whole set."""
+    return _resolve(evidence, [_Place(document) for document in documents], every_copy)
+
+
 def choose(question: Question, evidence: int, candidate: int) -> Question:
     """The question with one of the candidates of a quote as its gold. Both numbers count from 0."""
     items = list(question.evidence)
