@@ -137,6 +137,8 @@ class _Definition(NamedTuple):
     start: int
     end: int
     """Bytes of the whole, decorators and the comment above included."""
+    first_line: int
+    last_line: int
 
 
 class _Source:
@@ -173,10 +175,10 @@ class _Source:
                 continue
             named = self._named(child)
             if named is not None:
-                start = child.start_byte
-                if above is not None and above[1].end_point.row + 1 >= child.start_point.row:
-                    start = above[0].start_byte
-                yield _Definition(named, start, child.end_byte)
+                touches = above is not None and above[1].end_point.row + 1 >= child.start_point.row
+                first = above[0] if touches else child
+                rows = (first.start_point.row + 1, child.end_point.row + 1)
+                yield _Definition(named, first.start_byte, child.end_byte, *rows)
             elif child.type in self._grammar.groups:
                 stack.extend(reversed(child.children))
             if child.type != "decorator":
@@ -214,7 +216,6 @@ class _Source:
             body = syntax.child_by_field_name("body")
             if body is not None:
                 children = [self._node(each, path, depth + 1) for each in self._definitions(body)]
-        first_line = self._bytes.count(b"\n", 0, definition.start) + 1
         return Node(
             kind=NodeKind.CODE,
             span=Span(start, end),
@@ -225,7 +226,7 @@ class _Source:
                 "language": self._language,
                 "path": self._path,
                 "symbol": ".".join(path),
-                "lines": [first_line, first_line + self._bytes.count(b"\n", definition.start, definition.end)],
+                "lines": [definition.first_line, definition.last_line],
             },
             children=tuple(children),
         )

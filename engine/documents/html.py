@@ -147,7 +147,9 @@ def html_content(markup: str, name: str) -> HtmlContent:
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False)
     try:
         root = etree.fromstring(markup.encode("utf-8"), parser)
-    except etree.XMLSyntaxError:
+    except etree.XMLSyntaxError as error:
+        if "memory" in str(error).lower():
+            raise MemoryError from None
         root = None
     if any("xcessive depth" in entry.message or "huge" in entry.message for entry in parser.error_log):
         raise BadDocument(

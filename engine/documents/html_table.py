@@ -9,6 +9,12 @@ from typing import Any
 MAX_SPAN = 64
 """Columns one cell may cover; more is never a real table."""
 
+MAX_COLUMNS = 256
+"""Columns of a row from which merged cells stand once."""
+
+MAX_REPEATS = 100_000
+"""Places of one table that may repeat merged cells; beyond, a merged cell stands once."""
+
 LAYOUT_BLOCKS = 4
 """Paragraphs in one cell from which a table is taken for page layout."""
 
@@ -42,14 +48,17 @@ def grid(table: Any) -> Grid:
     found = Grid(captions=list(table.iterchildren("caption")))
     covered: dict[int, tuple[int, Cell]] = {}
     in_header = True
+    repeats = 0
     for section, row in _rows(table):
         cells: list[Cell] = []
         own = list(row.iterchildren("td", "th"))
         for cell in own:
             _take_covered(cells, covered)
             start = Cell(cell, first=True)
-            rows_down = _span(cell.get("rowspan"), 65534)
-            for offset in range(_span(cell.get("colspan"), MAX_SPAN)):
+            merging = repeats < MAX_REPEATS and len(cells) < MAX_COLUMNS
+            rows_down = _span(cell.get("rowspan"), 65534) if merging else 1
+            across = _span(cell.get("colspan"), MAX_SPAN) if merging else 1
+            for offset in range(across):
                 place = start if offset == 0 else Cell(cell, first=False, origin=start)
                 if rows_down > 1:
                     covered[len(cells)] = (rows_down - 1, start)
@@ -57,6 +66,9 @@ def grid(table: Any) -> Grid:
         _take_covered(cells, covered)
         if not cells:
             continue
+        repeats += len(cells) - len(own)
+        if repeats >= MAX_REPEATS or len(cells) >= MAX_COLUMNS:
+            covered.clear()
         is_header = section == "thead" or (bool(own) and all(cell.tag == "th" for cell in own))
         if in_header and is_header:
             found.header_rows += 1

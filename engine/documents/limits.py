@@ -156,6 +156,8 @@ def parse_xml(data: bytes, name: str) -> etree._Element:
     try:
         root = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
+        if "memory" in str(error).lower():
+            raise MemoryError from None
         if b"<!DOCTYPE" in data[: 64 * 1024]:
             raise _declares_entities(name) from None
         if "depth" in str(error).lower():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from dataclasses import dataclass, field
 
@@ -116,3 +117,24 @@ def pdf(
     out += "".join(f"{offset:010d} 00000 n \n" for offset in offsets).encode()
     out += f"trailer\n<< /Size {information + 1} /Root 1 0 R /Info {information} 0 R >>\nstartxref\n{table}\n%%EOF\n".encode()
     return bytes(out)
+
+
+def ole(*streams: str) -> bytes:
+    """An OLE file, the container of old Office formats and of encrypted ones, with empty streams of the given names."""
+    none, end = 0xFFFFFFFF, 0xFFFFFFFE
+    header = struct.pack(
+        "<8s16sHHHHH6sIIIIIIIIII",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"", 0x3E, 3, 0xFFFE, 9, 6, b"", 0, 1, 1, 0, 4096, end, 0, end, 0, 0,
+    )  # fmt: skip
+    header += struct.pack("<I", none) * 108
+    allocation = struct.pack("<128I", 0xFFFFFFFD, end, *[none] * 126)
+    entries = [("Root Entry", 5, none, 1)]
+    entries += [(name, 2, i + 2 if i + 1 < len(streams) else none, none) for i, name in enumerate(streams)]
+    directory = b"".join(
+        struct.pack(
+            "<64sHBBIII16sI16sIQ",
+            name.encode("utf-16-le"), 2 * len(name) + 2, kind, 1, none, right, child, b"", 0, b"", end, 0,
+        )
+        for name, kind, right, child in entries
+    )  # fmt: skip
+    return header + allocation + directory.ljust(512, b"\0")

@@ -126,7 +126,7 @@ def _inside_zip(data: bytes, chance: random.Random) -> bytes:
     if not xml:
         return _bytes(data, chance)
     for _ in range(chance.randint(1, 3)):
-        part = chance.choice(xml)
+        part = "word/document.xml" if chance.random() < 0.6 else chance.choice(xml)
         action = chance.random()
         if action < 0.1:
             parts.pop(part, None)

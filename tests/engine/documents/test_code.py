@@ -54,7 +54,8 @@ def test_a_comment_behind_a_blank_line_is_not_taken() -> None:
 def test_methods_stand_inside_their_class() -> None:
     (class_,) = read("class A:\n    def m(self):\n        pass\n").tree.children
     assert [child.title for child in class_.children] == ["m"]
-    assert class_.children[0].level == 2
+    method = class_.children[0]
+    assert (method.level, method.attributes["lines"]) == (2, [2, 3])
 
 
 def test_offsets_count_code_points_behind_wide_characters() -> None:

@@ -72,6 +72,13 @@ def test_tables_repeat_merged_cells_and_escape_pipes() -> None:
     assert [node.attributes.get("header", False) for node in nodes(parsed, NodeKind.ROW)] == [True, False, False]
 
 
+def test_spans_cannot_blow_a_table_up() -> None:
+    row = "<tr>" + "<td rowspan=60000 colspan=60>x</td>" * 3
+    parsed = read("<table><tr><th>h" + row * 500 + "</table>")
+    assert parsed.kept_characters == 1501
+    assert len(parsed.text) < 1_000_000
+
+
 def test_a_table_in_a_cell_is_flattened() -> None:
     parsed = read("<table><tr><th>k<th>v</tr><tr><td>a<td><table><tr><th>x<th>y<tr><td>1<td>2</table></tr></table>")
     assert "| a | x: y; 1: 2 |" in parsed.text

@@ -6,7 +6,7 @@ import pytest
 from engine.documents.names import display_name, extension, shown
 from engine.documents.sniff import FileType, is_archive, sniff
 from engine.errors import BadDocument
-from tests.engine.documents.files import PdfPage, docx, pdf, zipped
+from tests.engine.documents.files import PdfPage, docx, ole, pdf, zipped
 
 A_PDF = pdf([PdfPage().text(72, 700, "Text")])
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -69,6 +69,31 @@ def test_refusals_say_what_the_file_is_and_what_to_do(data: bytes, name: str, me
         sniff(data, name)
     assert caught.value.message.startswith(message)
     assert "Nothing was stored." in caught.value.message
+
+
+def message(data: bytes, name: str) -> str:
+    with pytest.raises(BadDocument) as caught:
+        sniff(data, name)
+    return caught.value.message
+
+
+def test_an_encrypted_word_document_is_told_by_its_stream() -> None:
+    assert message(ole("EncryptionInfo", "EncryptedPackage"), "x.docx") == (
+        "x.docx is password-protected. Nothing was stored. Remove the password and upload it again."
+    )
+
+
+def test_old_word_files_are_told_even_when_they_pass_the_zip_check() -> None:
+    data = ole("1Table", "WordDocument") + zipped({"theme/theme.xml": "x"})
+    assert zipfile.is_zipfile(io.BytesIO(data))
+    for name in ("x.doc", "x.docx", "x"):
+        assert message(data, name) == (
+            f"{name} is in the old Word format (.doc). Nothing was stored. Save it as .docx and upload that."
+        )
+
+
+def test_other_old_office_files_are_refused() -> None:
+    assert message(ole("Workbook"), "x.xls").startswith("x.xls is an old Office file, which is not read here.")
 
 
 def test_a_zip_of_files_is_an_archive_and_a_zipped_document_is_not() -> None:
