@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_right
-from itertools import pairwise
+from collections.abc import Sequence
 from operator import add
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy.sparse import csr_array
 
-from engine.models import Span
 from engine.providers.base import Models, Vectors
 from engine.strategies.base import Cut, Need, Params, Piece, Strategy
 from engine.strategies.outline import Seams, between
@@ -65,16 +64,16 @@ class ClusterSemantic(Strategy[ClusterSemanticParams]):
         began = time.perf_counter()
         vectors = source.sentence_vectors(models.embedder)
         embed_seconds = time.perf_counter() - began
-        seams = Seams(source.text, source.headings)
-        units = _join(source, seams, vectors, params.piece_tokens)
+        free = [0, *Seams(source.text, source.headings).kept([span.start for span in source.sentences[1:]])]
+        units = _join(source, free, vectors, params.piece_tokens)
         ruler = TokenRuler(source.tokens)
         # Only a single piece above the cap is still cut here.
-        levels = [Level("sentence", between(seams.kept([span.start for span in source.sentences])))]
+        levels = [Level("sentence", between(free))]
         made: list[Piece] = []
         first = 0
         for stop in best_stops(units, params.max_tokens, source.tokens):
-            start, end = units.spans[first].start, units.spans[stop - 1].end
-            made.extend(pieces(pack(start, end, levels, ruler, params.max_tokens), ruler))
+            parts = pack(units.edges[first], units.edges[stop], levels, ruler, params.max_tokens)
+            made.extend(pieces(parts, ruler))
             first = stop
         return Cut(made, seconds={"embed": embed_seconds})
 
@@ -82,38 +81,37 @@ class ClusterSemantic(Strategy[ClusterSemanticParams]):
 class Units(NamedTuple):
     """What is compared: neighbouring sentences joined to small pieces."""
 
-    spans: list[Span]
+    edges: list[int]
+    """Where each piece begins, and the end of the text: n + 1 offsets."""
     shares: NDArray[np.int64]
-    """Tokens of the whole text up to the end of each piece, after a leading 0: shape `(n + 1,)`."""
+    """Tokens of the whole text before each edge: shape `(n + 1,)`."""
     vectors: Vectors
     """Shape `(n, dimension)`, rows of unit length."""
 
 
-def _join(source: Source, seams: Seams, sentence_vectors: Vectors, piece_tokens: int) -> Units:
-    """Sentences joined up to `piece_tokens`, a heading always with the sentence after it.
+def _join(source: Source, free: Sequence[int], sentence_vectors: Vectors, piece_tokens: int) -> Units:
+    """Sentences joined up to `piece_tokens`. `free`: where a sentence begins and a piece may, which is not below a heading.
 
     A piece's vector is the mean of its sentences' vectors weighted by their tokens.
     """
-    sentences = source.sentences
-    starts = [span.start for span in sentences]
-    totals = source.tokens.before(np.array([*starts, len(source.text)], dtype=np.int64))
-    free = np.searchsorted(starts, [0, *seams.kept(starts[1:])])
-    reached: list[int] = [*totals[free].tolist(), int(totals[-1])]
+    starts = np.fromiter((span.start for span in source.sentences), dtype=np.int64, count=len(source.sentences))
+    totals = source.tokens.before(np.append(starts, len(source.text)))
+    sentences = np.searchsorted(starts, free)
+    reached: list[int] = [*totals[sentences].tolist(), int(totals[-1])]
     places = [0]
     while True:
         following = bisect_right(reached, reached[places[-1]] + piece_tokens) - 1
         following = max(following, places[-1] + 1)
-        if following >= free.size:
+        if following >= sentences.size:
             break
         places.append(following)
-    firsts = free[places]
+    firsts = sentences[places]
     weights = np.maximum(1, np.diff(totals)).astype(np.float32)
     joined = csr_array((weights, np.arange(weights.size), np.append(firsts, weights.size)))
     sums = joined @ sentence_vectors
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    edges = [*(starts[first] for first in firsts), len(source.text)]
     return Units(
-        spans=[Span(start, end) for start, end in pairwise(edges)],
+        edges=[*starts[firsts].tolist(), len(source.text)],
         shares=np.append(totals[firsts], totals[-1]),
         vectors=(sums / np.maximum(lengths, 1e-12)).astype(np.float32),
     )
@@ -137,13 +135,13 @@ def best_stops(units: Units, max_tokens: int, tokens: TokenMap) -> list[int]:
             value = max(values)
             start = lowest + values.index(value)
             near = start < stop - 1 and shares[stop] - shares[start] > close
-            if not near or tokens.count(units.spans[start].start, units.spans[stop - 1].end) <= max_tokens:
+            if not near or tokens.count(units.edges[start], units.edges[stop]) <= max_tokens:
                 break
             values[start - lowest] = -math.inf
         best.append(value)
         froms.append(start)
     stops = []
-    stop = len(units.spans)
+    stop = len(gains)
     while stop > 0:
         stops.append(stop)
         stop = froms[stop]
@@ -155,7 +153,7 @@ def _gains(units: Units, max_tokens: int) -> NDArray[np.float64]:
 
     Only pieces that can share a chunk are compared: shape `(n_pieces, widest chunk)`, so memory grows linearly with the text.
     """
-    n_pieces = len(units.spans)
+    n_pieces = len(units.edges) - 1
     widest = int(np.max(np.arange(1, n_pieces + 1) - np.searchsorted(units.shares, units.shares[1:] - max_tokens)))
     widest = max(1, widest)
     gains = np.full((n_pieces, widest), -np.inf)
