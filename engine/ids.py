@@ -50,13 +50,13 @@ def spec_id(strategy_name: str, params: dict[str, Any]) -> str:
 
 
 def chunk_ids(document: str, spec: str) -> Callable[[int, int, str], str]:
-    """Ids of the chunks of one document under one spec, from start, end and text."""
+    """Ids of the chunks of one document under one spec, from start, end and the content hash of the text."""
     begun = digests("chunk", document, spec)
-    return lambda start, end, text: begun(f"{start}:{end}", text)
+    return lambda start, end, text_hash: begun(f"{start}:{end}", text_hash)
 
 
 def chunk_id(document: str, spec: str, start: int, end: int, text: str) -> str:
-    return chunk_ids(document, spec)(start, end, text)
+    return chunk_ids(document, spec)(start, end, content_hash(text))
 
 
 def parent_id(document: str, start: int, end: int) -> str:

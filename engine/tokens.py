@@ -13,7 +13,7 @@ import importlib.resources
 import re
 import threading
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Literal, Protocol
 
@@ -96,13 +96,11 @@ class _Bpe:
 
     def __init__(self) -> None:
         self._tokenizer: Any = importlib.import_module("bpe_openai._bindings").tokenizer_for_encoding("cl100k_base")
+        self.count: Callable[[str], int] = self._tokenizer.count
 
     def encode(self, text: str) -> NDArray[np.int64]:
         ids = self._tokenizer.encode(text)
         return np.fromiter(ids, dtype=np.int64, count=len(ids))
-
-    def count(self, text: str) -> int:
-        return int(self._tokenizer.count(text))
 
 
 @cache
@@ -148,10 +146,10 @@ def count(text: str) -> int:
 
 
 @cache
-def _token_lengths() -> NDArray[np.int64]:
-    """Bytes of every token id."""
+def _token_lengths() -> NDArray[np.uint8]:
+    """Bytes of every token id; the longest has 128."""
     enc = encoding()
-    lengths = np.zeros(enc.n_vocab, dtype=np.int64)
+    lengths = np.zeros(enc.n_vocab, dtype=np.uint8)
     for value in enc.token_byte_values():
         lengths[enc.encode_single_token(value)] = len(value)
     return lengths
@@ -189,7 +187,7 @@ def _segments(text: str) -> Iterator[str]:
 
 
 def _character_ends(part: str, token_ids: NDArray[np.int64]) -> Positions:
-    byte_ends = np.cumsum(_token_lengths()[token_ids])
+    byte_ends = np.cumsum(_token_lengths()[token_ids], dtype=np.int64)
     if part.isascii():
         return byte_ends
     data = np.frombuffer(part.encode("utf-8"), dtype=np.uint8)
@@ -206,17 +204,15 @@ class TokenMap:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._encoder = encoder()
-        try:
-            text.encode("utf-8")
-            clean = text
-        except UnicodeEncodeError:
-            clean = _encodable(text)
-        self._clean = clean
+        self._count = encoder().count
+        self._clean = text if text.isascii() else _encodable(text)
         parts: list[Positions] = []
         offset = 0
-        for part in _segments(clean):
-            parts.append(_character_ends(part, self._encoder.encode(part)) + offset)
+        encode = encoder().encode
+        for part in _segments(self._clean):
+            ends = _character_ends(part, encode(part))
+            ends += offset
+            parts.append(ends)
             offset += len(part)
         self.ends: Positions = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
@@ -240,29 +236,32 @@ class TokenMap:
         text = self._clean
         first = self._seam_from(start, end)
         if first is None:
-            return self._encoder.count(text[start:end])
+            return self._count(text[start:end])
         last = self._seam_back(first, end)
-        inside = self.share(first, last)
+        ends = self.ends
+        inside = int(ends.searchsorted(last, "right")) - int(ends.searchsorted(first, "right"))
         if first > start:
-            inside += self._encoder.count(text[start:first])
+            inside += self._count(text[start:first])
         if last < end:
-            inside += self._encoder.count(text[last:end])
+            inside += self._count(text[last:end])
         return inside
 
     def _seam_from(self, start: int, end: int) -> int | None:
         """The first seam of the slice, or None when there is none near its start."""
-        if start == 0 or (start < end and _is_seam(self._clean, start)):
+        text = self._clean
+        if start == 0 or (start < end and _is_seam(text, start)):
             return start
         for place in range(start + 1, min(end, start + _SEARCH)):
-            if _is_seam(self._clean, place):
+            if text[place] in _AFTER_WORD and _is_seam(text, place):
                 return place
         return None
 
     def _seam_back(self, first: int, end: int) -> int:
         """The last seam of the slice that is not before `first`, itself a seam."""
-        if end == len(self._clean) or (end > first and _is_seam(self._clean, end)):
+        text = self._clean
+        if end == len(text) or (end > first and _is_seam(text, end)):
             return end
         for place in range(end - 1, max(first, end - _SEARCH), -1):
-            if _is_seam(self._clean, place):
+            if text[place] in _AFTER_WORD and _is_seam(text, place):
                 return place
         return first

@@ -283,13 +283,14 @@ def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tu
             word_count = len(body.split())
             if count is None:
                 count = source.count(body)
+        text_hash = ids.content_hash(body)
         path, section, article = headings.at(start)
         if parent not in parent_ids and parent is not None:
             parent_ids[parent] = ids.parent_id(document.document_id, parent.start, parent.end)
         chunks.append(
             _chunk(
                 {
-                    "chunk_id": chunk_id(start, end, body),
+                    "chunk_id": chunk_id(start, end, text_hash),
                     "document_id": document.document_id,
                     "document_name": document.name,
                     "strategy_name": spec.strategy_name,
@@ -302,7 +303,7 @@ def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tu
                     "token_count": count,
                     "character_count": len(body),
                     "word_count": word_count,
-                    "content_hash": ids.content_hash(body),
+                    "content_hash": text_hash,
                     "heading_path": path if piece.heading_path is None else piece.heading_path,
                     "section": section,
                     "article": article,
@@ -323,14 +324,14 @@ def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tu
     return tuple(chunks)
 
 
-_FIELDS = frozenset(Chunk.model_fields)
+_FIELDS = set(Chunk.model_fields)
 
 
 def _chunk(values: dict[str, Any]) -> Chunk:
     """A chunk of values known to be valid. What `model_construct` does, without its look at every field for every chunk."""
     chunk = Chunk.__new__(Chunk)
     _set(chunk, "__dict__", values)
-    _set(chunk, "__pydantic_fields_set__", set(_FIELDS))
+    _set(chunk, "__pydantic_fields_set__", _FIELDS)
     _set(chunk, "__pydantic_extra__", None)
     _set(chunk, "__pydantic_private__", None)
     return chunk

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
@@ -11,7 +10,7 @@ from pydantic import Field
 from engine.providers.base import Models
 from engine.strategies.base import Cut, SizedParams, Strategy
 from engine.strategies.outline import Seams, between
-from engine.strategies.packing import Level, Part, Ruler, pack, pieces, ruler
+from engine.strategies.packing import Level, Part, Ruler, cut_words, pack, pieces, ruler
 from engine.strategies.sentences import sentence_starts
 from engine.strategies.source import Source
 
@@ -45,9 +44,13 @@ class Recursive(Strategy[RecursiveParams]):
     def _cut(self, source: Source, params: RecursiveParams, models: Models) -> Cut:
         measure = ruler(source, params.unit)
         seams = Seams(source.text, source.headings)
-        parts = list(pack(0, len(source.text), levels(source, seams), measure, params.size - params.overlap))
-        made = pieces(overlapped(parts, measure, params.size, params.overlap), measure)
-        return Cut([replace(piece, separator=part.level) for piece, part in zip(made, parts, strict=True)])
+        room = params.size - params.overlap
+        # With overlap a part's own length is not the chunk's, so that it is enough to count exactly at the end.
+        rough = measure.rough() if params.overlap else measure
+        parts = pack(0, len(source.text), levels(source, seams), rough, room)
+        if params.overlap:
+            parts = overlapped(parts, measure, params.size, params.overlap)
+        return Cut(pieces(parts, measure, with_separators=True))
 
 
 def levels(source: Source, seams: Seams) -> list[Level]:
@@ -65,14 +68,15 @@ def overlapped(parts: Iterable[Part], measure: Ruler, size: int, overlap: int) -
     """Each part begun earlier by at most `overlap` units of the text before it, at the start of a word, within `size`."""
     earliest = 0
     for part in parts:
-        begin = _begin(measure, max(earliest, measure.back(part.start, overlap)), part.start) if overlap else part.start
-        units = part.units
-        while begin < part.start:
-            units = measure.exact(begin, part.end)
-            if units <= size and measure.exact(begin, part.start) <= overlap:
-                break
+        begin = _begin(measure, max(earliest, measure.back(part.start, overlap)), part.start)
+        units = measure.exact(begin, part.end)
+        while units > size and begin < part.start:
             begin = _begin(measure, begin + 1, part.start)
-        yield part._replace(start=begin, units=units if begin < part.start else part.units)
+            units = measure.exact(begin, part.end)
+        if units <= size:
+            yield Part(begin, part.end, units, part.level)
+        else:
+            yield from cut_words(begin, part.end, measure, size)
         earliest = begin + 1
 
 
