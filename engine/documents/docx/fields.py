@@ -34,6 +34,7 @@ _SHOWS_NOTHING = frozenset(
 _OUTSIDE = frozenset(["INCLUDEPICTURE", "INCLUDETEXT", "INCLUDE", "IMPORT", "LINK", "DDE", "DDEAUTO", "DATABASE"])
 """Fields that refer to content outside of the file."""
 _TARGET = re.compile(r"\"([^\"]+)\"|(?<=\s)([^\s\"\\]*[./:][^\s\"]*)")
+_LONGEST_INSTRUCTION = 2000
 _BUTTON = re.compile(r"\s*(?:MACROBUTTON|GOTOBUTTON)\s+\S+\s*(.*)", re.DOTALL)
 _SYMBOL = re.compile(r"\s*SYMBOL\s+(0x[0-9a-fA-F]+|\d+)(?:.*?\\f\s+\"?([^\"\\]+))?", re.DOTALL)
 
@@ -63,7 +64,7 @@ class Fields:
         return any(field.instruction.split(None, 1)[:1] == ["TOC"] for field in self._open)
 
     def instruct(self, text: str) -> None:
-        if self._open and not self._open[-1].in_result:
+        if self._open and not self._open[-1].in_result and len(self._open[-1].instruction) < _LONGEST_INSTRUCTION:
             self._open[-1].instruction += text
 
     def mark(self, element: Any) -> str:

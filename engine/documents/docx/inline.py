@@ -13,6 +13,8 @@ from engine.documents.docx.symbols import UNKNOWN, symbol
 from engine.documents.docx.tally import Tally
 from engine.documents.docx.xml import MC, REMOVED, SILENT, WRAPPERS, M, W, alternate, elements, own_text, value
 
+_LONGEST_OPENING = 400
+"""Characters after which emphasised text is no opening but an emphasised paragraph."""
 _BREAKS = (W + "br", W + "cr")
 _TABS = (W + "tab", W + "ptab")
 _DRAWINGS = (W + "drawing", W + "pict", W + "object")
@@ -62,28 +64,28 @@ class Inline:
         self.pieces.append(text)
         visible = len("".join(text.split()))
         if not visible:
-            self.opening += "" if self.opening_over else text
+            self.opening += "" if self.opening_over else text[:1]
             return
         self.shown += visible
         self.bold += visible if look.bold else 0
         self.caps += visible if look.caps else 0
         self.size = self.size or look.size or 0.0
-        if emphasised and not self.opening_over:
+        self.opening_over = self.opening_over or not emphasised or len(self.opening) > _LONGEST_OPENING
+        if not self.opening_over:
             self.opening += text
-        else:
-            self.opening_over = True
 
-    def prepend(self, earlier: Inline) -> None:
-        """Take in a paragraph whose mark was deleted: its content runs on into this one."""
-        self.pieces[:0] = earlier.pieces
-        self.attached[:0] = earlier.attached
-        self.note_ids[:0] = earlier.note_ids
-        self.bold += earlier.bold
-        self.caps += earlier.caps
-        self.shown += earlier.shown
-        self.size = earlier.size or self.size
-        if earlier.opening_over or earlier.shown:
-            self.opening, self.opening_over = earlier.opening, True
+    def run_on(self, later: Inline) -> None:
+        """Take in the next paragraph: the mark of this one was deleted, so its content runs on into this one."""
+        self.pieces.extend(later.pieces)
+        self.attached.extend(later.attached)
+        self.note_ids.extend(later.note_ids)
+        self.bold += later.bold
+        self.caps += later.caps
+        if self.shown:
+            self.opening_over = True
+        else:
+            self.opening, self.opening_over, self.size = later.opening, later.opening_over, later.size
+        self.shown += later.shown
 
 
 class InlineReader:
@@ -111,8 +113,7 @@ class InlineReader:
                 self._content(child, base, inline, tracked=tracked or tag in (W + "ins", W + "moveTo"))
             elif tag == W + "sdt":
                 content = child.find(W + "sdtContent")
-                if content is not None:
-                    self._content(content, base, inline, tracked=tracked)
+                self._content(child if content is None else content, base, inline, tracked=tracked)
             elif tag in REMOVED:
                 count_removed(child, self._tally)
             elif tag == MC + "AlternateContent":

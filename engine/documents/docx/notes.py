@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 from engine.documents.docx.package import WordPackage
@@ -23,6 +24,7 @@ class Notes:
         self._tally = tally
         self._notes: dict[tuple[str, str], Any] = {}
         self._markers: dict[tuple[str, str], str] = {}
+        self._counts: Counter[str] = Counter()
         self._opened: set[tuple[str, str]] = set()
         for kind in _PREFIX:
             root = package.related_root(f"/{kind}s")
@@ -37,8 +39,8 @@ class Notes:
             self._tally.add("note")
             return ""
         if key not in self._markers:
-            count = sum(1 for other, _ in self._markers if other == kind) + 1
-            self._markers[key] = f"{_PREFIX[kind]}{count}"
+            self._counts[kind] += 1
+            self._markers[key] = f"{_PREFIX[kind]}{self._counts[kind]}"
         return self._markers[key]
 
     def open(self, kind: str, note_id: str) -> Note | None:
@@ -51,4 +53,8 @@ class Notes:
 
     def opened(self) -> list[Any]:
         """Elements of the notes that the text refers to."""
-        return [self._notes[key] for key in self._opened]
+        return [note for key, note in self._notes.items() if key in self._opened]
+
+    def all(self) -> list[Any]:
+        """Elements of all notes, whether the text refers to them or not."""
+        return list(self._notes.values())

@@ -15,6 +15,8 @@ from engine.documents.docx.styles import StyleSheet
 from engine.documents.docx.xml import MC, W, integer, toggle, value
 
 LEVELS = 9
+_LONGEST_TEXT = 255
+"""Characters of a level's pattern; more would let a small file print a huge one."""
 _PLACEHOLDER = re.compile(r"%([1-9])")
 
 
@@ -217,7 +219,7 @@ def _level(element: Any) -> _Level:
     level = _Level(
         format=name,
         custom=custom,
-        text=value(element, "lvlText") or "",
+        text=(value(element, "lvlText") or "")[:_LONGEST_TEXT],
         start=integer(value(element, "start")) or 0,
         suffix=value(element, "suff") or "tab",
         restart=integer(value(element, "lvlRestart")),

@@ -56,6 +56,7 @@ class DocxReader:
         stories = [package.body, *notes.opened(), *walker.diagrams]
         count = count_text((line for story in stories for line in visible_segments(story, styles)), built.text)
         tally.add("empty", not built.text)
+        tally.add("lost", count.visible - count.kept)
         return Parsed(
             text=built.text,
             tree=built.tree,

@@ -48,10 +48,13 @@ class Look:
 
     def over(self, below: Look) -> Look:
         """These properties where given, else those below."""
-        return Look(*(mine if mine is not None else getattr(below, name) for name, mine in self._items()))
-
-    def _items(self) -> list[tuple[str, Any]]:
-        return [(name, getattr(self, name)) for name in self.__slots__]
+        return Look(
+            bold=self.bold if self.bold is not None else below.bold,
+            caps=self.caps if self.caps is not None else below.caps,
+            hidden=self.hidden if self.hidden is not None else below.hidden,
+            size=self.size if self.size is not None else below.size,
+            centered=self.centered if self.centered is not None else below.centered,
+        )
 
 
 def look_of(run_properties: Any | None, paragraph_properties: Any | None = None) -> Look:

@@ -8,7 +8,19 @@ from typing import Any
 from engine.documents.base import Block
 from engine.documents.docx.inline import count_removed
 from engine.documents.docx.tally import Tally
-from engine.documents.docx.xml import MC, REMOVED, WRAPPERS, W, alternate, elements, integer, own_text, toggle, value
+from engine.documents.docx.xml import (
+    MC,
+    REMOVED,
+    SILENT,
+    WRAPPERS,
+    W,
+    alternate,
+    elements,
+    integer,
+    own_text,
+    toggle,
+    value,
+)
 from engine.documents.patterns import Hint
 from engine.models import NodeKind
 
@@ -50,6 +62,8 @@ class TableReader:
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
+        self.strays: list[Any] = []
+        """Content that stands in the table but in no cell of it."""
 
     def rows(self, table: Any) -> Iterator[tuple[Any, list[Cell]]]:
         """Row elements with their empty cells. Deleted rows are counted and left out."""
@@ -92,6 +106,9 @@ class TableReader:
                 stack.append(elements(branch if branch is not None else ()))
             elif child.tag in REMOVED:
                 count_removed(child, self._tally)
+            elif child.tag not in SILENT:
+                self._tally.unknown(child.tag)
+                self.strays.append(child)
 
     def is_layout(self, rows: Sequence[Row]) -> bool:
         """Whether a table only places text: one column, or cells that are pages of their own."""

@@ -7,6 +7,7 @@ from collections import Counter
 from engine.models import Notice
 
 _MESSAGES = {
+    "lost": "Characters of visible text could not be read. Compare with the original.",
     "deleted": "Characters of tracked deletions were left out, as if the changes were accepted.",
     "moved": "Characters at the old place of tracked moves were left out; they stand at their new place.",
     "inserted": "Characters of tracked insertions and moves were kept, as if the changes were accepted.",

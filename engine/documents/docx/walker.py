@@ -116,8 +116,7 @@ class Walker:
 
     def _control(self, control: Any, items: list[Item]) -> None:
         content = control.find(W + "sdtContent")
-        if content is None:
-            return
+        content = control if content is None else content
         gallery = value(control.find(f"{W}sdtPr/{W}docPartObj"), "docPartGallery") or ""
         is_contents = gallery.lower() == "table of contents"
         self._in_contents += is_contents
@@ -140,14 +139,13 @@ class Walker:
         inline = self._inline.read(paragraph, style)
         in_contents = opened_contents or self._inline.fields.in_contents or self._in_contents > 0
         mark = properties.find(W + "rPr") if properties is not None else None
+        if self._pending is not None:
+            self._pending.run_on(inline)
+            inline = self._pending
+            self._pending = None
         if mark is not None and (mark.find(W + "del") is not None or mark.find(W + "moveFrom") is not None):
-            if self._pending is not None:
-                inline.prepend(self._pending)
             self._pending = inline if inline.pieces or inline.attached else None
             return []
-        if self._pending is not None:
-            inline.prepend(self._pending)
-            self._pending = None
         return self._paragraph_items(paragraph, inline, properties, style, in_contents)
 
     def _paragraph_items(
@@ -275,6 +273,8 @@ class Walker:
                 cell.fill([item.block for item in items], all(item.hint.bold for item in items) and bool(items))
                 cell.hints = [item.hint for item in items]
             rows.append(Row(cells, row))
+        strays: list[Item] = []
+        self._container(reader.strays, strays)
         if reader.is_layout(rows):
             self._tally.add("layout")
             return [
@@ -282,10 +282,11 @@ class Walker:
                 for row in rows
                 for cell in row.cells
                 for block, hint in zip(cell.blocks, cell.hints, strict=True)
-            ]
+            ] + strays
         notes = [block for row in rows for cell in row.cells for block in cell.blocks if block.kind is NodeKind.NOTE]
         block = reader.block(table, rows)
-        return [Item(block, Hint(in_table=True)), *(Item(note) for note in notes)] if block.rows else []
+        table_items = [Item(block, Hint(in_table=True))] if block.rows else []
+        return table_items + [Item(note) for note in notes] + strays
 
 
 def _one_line(block: Block) -> Block:
