@@ -15,12 +15,20 @@ from engine.documents import clauses
 _BOLD = re.compile(r"bold|black|heavy|semibold|demi", re.IGNORECASE)
 _SENTENCE_END = (".", "!", "?", ";", ":", "。", "；", "：", "！", "？")
 _HYPHENS = ("-", "\u2010", "\u00ad")
+_RTL = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_LTR_RUN = re.compile(r"[0-9A-Za-z\u0660-\u0669\u06f0-\u06f9](?:[.,/:%-]?[0-9A-Za-z\u0660-\u0669\u06f0-\u06f9])*")
+_SHAPED = re.compile(r"[\ufb1d-\ufdff\ufe70-\ufefc]")
+MIN_COLUMN_ROWS = 10
+"""Rows of a page from which it is searched for columns."""
+
+Word = dict[str, Any]
+
 _CJK = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]")
 
 
 @dataclass(slots=True)
 class Line:
-    """One line of print. Distances are points from the top left corner of the page."""
+    """One line of print. Distances are points from the top and from the edge at which lines begin."""
 
     text: str
     page: int
@@ -66,103 +74,140 @@ class Paragraph:
         return all(line.bold for line in self.lines)
 
 
-def lines_of(words: Iterable[dict[str, Any]], page: int, column: int = 0) -> list[Line]:
-    """Words with `text`, `x0`, `x1`, `top`, `bottom`, `size` and `fontname` to lines: from top to bottom, columns not yet told."""
-    rows: list[list[dict[str, Any]]] = []
+def in_reading_order(words: Sequence[Word], width: float, page: int) -> list[Line]:
+    """Words with `text`, `x0`, `x1`, `top`, `bottom`, `size` and `fontname` to lines; every word stands in exactly one.
+
+    Lines across the page come in their order; between them one column comes after the other. On a page written from
+    right to left distances are measured from the right edge.
+    """
+    mirrored = _mostly_rtl(words)
+    if mirrored:
+        words = [{**word, "x0": width - word["x1"], "x1": width - word["x0"]} for word in words]
+    rows = _rows(words)
+    gutter = _gutter(rows, width)
+    ordered: list[Line] = []
+    columns: tuple[list[Line], list[Line]] = ([], [])
+    for row in rows:
+        if gutter is None or _crosses(row, gutter):
+            ordered += [*columns[0], *columns[1], _line(row, page, 0, mirrored)]
+            columns = ([], [])
+            continue
+        for side, part in enumerate(_sides(row, gutter)):
+            if part:
+                columns[side].append(_line(part, page, side + 1, mirrored))
+    return [*ordered, *columns[0], *columns[1]]
+
+
+def _rows(words: Iterable[Word]) -> list[list[Word]]:
+    """Words that stand on one height, from top to bottom, each row from left to right."""
+    rows: list[list[Word]] = []
     for word in sorted(words, key=lambda each: (each["bottom"], each["x0"])):
         height = max(1.0, word["bottom"] - word["top"])
         if rows and word["bottom"] - rows[-1][0]["bottom"] < 0.5 * height:
             rows[-1].append(word)
         else:
             rows.append([word])
-    return [_line(sorted(row, key=lambda each: each["x0"]), page, column) for row in rows]
+    return [sorted(row, key=lambda each: each["x0"]) for row in rows]
 
 
-def _line(words: Sequence[dict[str, Any]], page: int, column: int) -> Line:
+def _gutter(rows: Sequence[Sequence[Word]], width: float) -> float | None:
+    """The x of the gutter of a page set in two columns of running text; None for one column.
+
+    Both sides must be filled with text in many rows: lists of short labels with values beside them are read across.
+    """
+    if len(rows) < MIN_COLUMN_ROWS:
+        return None
+    candidates = [width * share / 100 for share in range(35, 66)]
+    clear = [sum(not _crosses(row, x) for row in rows) for x in candidates]
+    most = max(clear)
+    # The middle of the widest clear strip, so that a ragged edge does not decide.
+    best = [x for x, count in zip(candidates, clear, strict=True) if count == most]
+    gutter = best[len(best) // 2]
+    left_edge = min(row[0]["x0"] for row in rows)
+    right_edge = max(word["x1"] for row in rows for word in row)
+    filled = [0, 0]
+    for row in rows:
+        if not _crosses(row, gutter):
+            left, right = _sides(row, gutter)
+            filled[0] += bool(left) and left[-1]["x1"] - left[0]["x0"] > 0.6 * (gutter - left_edge)
+            filled[1] += bool(right) and right[-1]["x1"] - right[0]["x0"] > 0.6 * (right_edge - gutter)
+    enough = max(MIN_COLUMN_ROWS // 2, 0.35 * len(rows))
+    return gutter if most >= 0.6 * len(rows) and min(filled) >= enough else None
+
+
+def _crosses(row: Sequence[Word], x: float) -> bool:
+    return any(word["x0"] < x + 3 and word["x1"] > x - 3 for word in row)
+
+
+def _sides(row: Sequence[Word], gutter: float) -> tuple[list[Word], list[Word]]:
+    return [word for word in row if word["x1"] <= gutter], [word for word in row if word["x1"] > gutter]
+
+
+def _line(row: Sequence[Word], page: int, column: int, mirrored: bool) -> Line:
     sizes: Counter[float] = Counter()
     bold = 0
     total = 0
-    for word in words:
+    for word in row:
         sizes[round(word["size"] * 2) / 2] += len(word["text"])
         total += len(word["text"])
         bold += len(word["text"]) if _BOLD.search(word["fontname"]) else 0
-    pieces = [words[0]["text"]]
-    for left, right in pairwise(words):
+    rtl = _mostly_rtl(row)
+    words = (
+        _right_to_left(row if mirrored else list(reversed(row))) if rtl else list(reversed(row) if mirrored else row)
+    )
+    pieces = [_logical(words[0]["text"])]
+    for word, following in pairwise(words):
         # Words are also cut where the font changes; without a gap they are one word.
-        touching = right["x0"] - left["x1"] < 0.1 * max(1.0, right["size"])
-        pieces.append(right["text"] if touching else f" {right['text']}")
+        gap = max(following["x0"] - word["x1"], word["x0"] - following["x1"])
+        touching = gap < 0.1 * max(1.0, following["size"])
+        pieces.append(("" if touching else " ") + _logical(following["text"]))
     return Line(
         text="".join(pieces),
         page=page,
-        x0=min(word["x0"] for word in words),
-        x1=max(word["x1"] for word in words),
-        top=min(word["top"] for word in words),
-        bottom=max(word["bottom"] for word in words),
+        x0=min(word["x0"] for word in row),
+        x1=max(word["x1"] for word in row),
+        top=min(word["top"] for word in row),
+        bottom=max(word["bottom"] for word in row),
         size=sizes.most_common(1)[0][0],
         bold=bold > 0.9 * total,
         column=column,
     )
 
 
-def columns(words: Sequence[dict[str, Any]], width: float) -> float | None:
-    """The x of the gutter of a page set in two columns of running text; None for one column.
+def _is_rtl(word: Word) -> bool:
+    return _RTL.search(word["text"]) is not None
 
-    Both sides must be filled with text in most rows: lists of short labels with values beside them are read across.
-    """
-    rows: dict[int, list[dict[str, Any]]] = {}
+
+def _mostly_rtl(words: Sequence[Word]) -> bool:
+    """Whether more words are written from right to left than from left to right; numbers do not count."""
+    right = sum(map(_is_rtl, words))
+    return right > sum(any(char.isalpha() for char in word["text"]) for word in words) - right
+
+
+def _right_to_left(words: Sequence[Word]) -> list[Word]:
+    """Words from right to left, with runs of Latin words inside put back from left to right."""
+    ordered: list[Word] = []
+    run: list[Word] = []
     for word in words:
-        rows.setdefault(round(word["bottom"] / 3), []).append(word)
-    if len(rows) < 10:
-        return None
-    best: tuple[int, float] | None = None
-    x = 0.35 * width
-    while x < 0.65 * width:
-        clear = sum(all(word["x1"] <= x - 3 or word["x0"] >= x + 3 for word in row) for row in rows.values())
-        if best is None or clear > best[0]:
-            best = (clear, x)
-        x += 3
-    assert best is not None
-    gutter = best[1]
-    sides: list[float] = []
-    filled = [0, 0]
-    left_edge = min(word["x0"] for word in words)
-    right_edge = max(word["x1"] for word in words)
-    for row in rows.values():
-        if any(word["x0"] < gutter < word["x1"] for word in row):
-            continue
-        left = [word for word in row if word["x1"] <= gutter]
-        right = [word for word in row if word["x0"] >= gutter]
-        sides.append(1.0 if left and right else 0.0)
-        filled[0] += bool(left) and left[-1]["x1"] - left[0]["x0"] > 0.6 * (gutter - left_edge)
-        filled[1] += bool(right) and right[-1]["x1"] - right[0]["x0"] > 0.6 * (right_edge - gutter)
-    if best[0] < 0.6 * len(rows) or min(filled) < 0.35 * len(rows) or min(filled) < 5:
-        return None
-    return gutter
+        if _is_rtl(word):
+            ordered += _latin_order(run)
+            run = []
+            ordered.append(word)
+        else:
+            run.append(word)
+    return ordered + _latin_order(run)
 
 
-def in_reading_order(words: Sequence[dict[str, Any]], width: float, page: int) -> list[Line]:
-    """Lines of a page: across the page, or column by column between lines that cross both."""
-    gutter = columns(words, width)
-    if gutter is None:
-        return lines_of(words, page)
-    crossing = [line for line in lines_of(words, page) if _crosses(line, words, gutter)]
-    bands = sorted((line.top, line.bottom) for line in crossing)
-    ordered: list[Line] = []
-    above = float("-inf")
-    for top, bottom in [*bands, (float("inf"), float("inf"))]:
-        band = [word for word in words if above <= word["top"] and word["bottom"] <= top + 1]
-        ordered.extend(lines_of([word for word in band if word["x1"] <= gutter], page, 1))
-        ordered.extend(lines_of([word for word in band if word["x1"] > gutter], page, 2))
-        if top != float("inf"):
-            ordered.extend(lines_of([word for word in words if top <= word["top"] < bottom and word not in band], page))
-        above = bottom
-    return ordered
+def _latin_order(run: list[Word]) -> list[Word]:
+    return run[::-1] if any(char.isalpha() for word in run for char in word["text"]) else run
 
 
-def _crosses(line: Line, words: Sequence[dict[str, Any]], gutter: float) -> bool:
-    return line.x0 < gutter < line.x1 and any(
-        word["x0"] < gutter < word["x1"] and line.top <= word["top"] and word["bottom"] <= line.bottom for word in words
-    )
+def _logical(text: str) -> str:
+    """A word as it is read: a PDF places the letters of a right-to-left word from left to right, often as shaped forms."""
+    if not _RTL.search(text):
+        return text
+    turned = _LTR_RUN.sub(lambda match: match[0][::-1], text[::-1])
+    return _SHAPED.sub(lambda match: unicodedata.normalize("NFKC", match[0]), turned)
 
 
 def paragraphs(items: Sequence[Line | Table]) -> list[Paragraph | Table]:

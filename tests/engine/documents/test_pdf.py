@@ -2,9 +2,12 @@ import io
 
 import pypdf
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.documents.base import Parsed
 from engine.documents.pdf import READER
+from engine.documents.pdf_layout import in_reading_order
 from engine.errors import BadDocument
 from engine.models import NodeKind
 from engine.settings import Settings
@@ -160,6 +163,35 @@ def test_two_columns_are_read_one_after_the_other() -> None:
     assert text.index("A title") < text.index("left column line 0") < text.index("left column line 13")
     assert text.index("left column line 13") < text.index("right column line 0")
     assert "left column line 0 with more words right" not in text
+
+
+def word(text: str, x: float, y: float = 100, size: float = 10) -> dict[str, object]:
+    return {"text": text, "x0": x, "x1": x + 5 * len(text), "top": y, "bottom": y + size, "size": size, "fontname": "F"}
+
+
+def test_right_to_left_lines_come_in_logical_order() -> None:
+    # As printed, from left to right: the article's number, then its word with the letters in visual order.
+    (line,) = in_reading_order([word("5", 300), word("ةداملا", 320)], 595, 1)
+    assert line.text == "المادة 5"
+    (line,) = in_reading_order([word("ISO", 200), word("9001", 230), word("רקת", 300), word("הז", 340)], 595, 1)
+    assert line.text == "זה תקר ISO 9001"
+    lines = in_reading_order(
+        [word("ןושאר", 300), word("ינש", 300, 130), word("Latin", 300, 160), word("line", 340, 160)], 595, 1
+    )
+    assert [line.text for line in lines] == ["ראשון", "שני", "Latin line"]
+
+
+def test_shaped_arabic_letters_become_plain_ones() -> None:
+    (line,) = in_reading_order([word("\ufe94\ufe8e\ufef4\ufea3", 300)], 595, 1)
+    assert line.text == "حياة"
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 550), st.integers(0, 800), st.integers(1, 30)), max_size=120))
+def test_every_word_stands_in_exactly_one_line(places: list[tuple[int, int, int]]) -> None:
+    words = [word("x" * length, x, y) | {"text": f"w{n}."} for n, (x, y, length) in enumerate(places)]
+    text = "".join(line.text for line in in_reading_order(words, 595, 1)).replace(" ", "")
+    assert sorted(text.split(".")) == sorted(["", *(f"w{n}" for n in range(len(places)))])
 
 
 def test_labels_with_values_beside_them_are_read_across() -> None:
