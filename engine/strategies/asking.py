@@ -54,8 +54,18 @@ def request(
     )
 
 
-def ask_all(chat: ChatModel, requests: Sequence[ChatRequest], who: str) -> Answers:
-    """All replies, or ModelCallFailed with the cause of the first failure. Calls not yet begun when one fails are not made."""
+def signature(prompt_name: str) -> dict[str, str]:
+    """Attribute of a chunk that a model helped to make: which prompt, in which version."""
+    return {"prompt": f"{prompt_name}/{prompt(prompt_name).version}"}
+
+
+def ask_all(
+    chat: ChatModel, requests: Sequence[ChatRequest], who: str, kept: str = "No chunk of this strategy was kept."
+) -> Answers:
+    """All replies, or ModelCallFailed with the cause of the first failure. Calls not yet begun when one fails are not made.
+
+    `kept`: what the failure leaves behind, in words.
+    """
     began = time.perf_counter()
     failures: list[ChatReply] = []
 
@@ -72,7 +82,7 @@ def ask_all(chat: ChatModel, requests: Sequence[ChatRequest], who: str) -> Answe
         detail = first.detail or "The answer was empty."
         raise ModelCallFailed(
             f"{who} asked {chat.model} {len(requests)} times and a call failed ({cause}). {detail} "
-            "No chunk of this strategy was kept. Run it again: finished calls are answered from the cache.",
+            f"{kept} Run it again: finished calls are answered from the cache.",
             cause,
         )
     return Answers(replies, time.perf_counter() - began)

@@ -12,11 +12,12 @@ from dataclasses import replace
 from pydantic import Field
 
 from engine.providers.base import ChatRequest, Models
-from engine.strategies.asking import ask_all, flags_for, request, title_of
+from engine.strategies.asking import ask_all, flags_for, request, signature, title_of
 from engine.strategies.base import Cut, Need, Piece, SizedParams, Strategy
 from engine.strategies.fixed_size import FixedSize, FixedSizeParams
 from engine.strategies.source import Source
 
+_PROMPT = "context_window"
 _CONTEXT_TOKENS = 150
 """Longest prefix, in tokens of the model's answer."""
 
@@ -56,7 +57,9 @@ class ContextualRetrieval(Strategy[ContextualRetrievalParams]):
             context = reply.text.strip()
             enriched = f"{context}\n\n{source.text[window.start : window.end]}"
             flags = (*window.flags, *flags_for(enriched, models.embedder))
-            made.append(replace(window, context=context, embedding_text=enriched, flags=flags))
+            made.append(
+                replace(window, context=context, embedding_text=enriched, flags=flags, attributes=signature(_PROMPT))
+            )
         return Cut(made, seconds={"enrich": answers.seconds})
 
     def requests(self, source: Source, params: ContextualRetrievalParams) -> Sequence[ChatRequest]:
@@ -76,7 +79,7 @@ def _requests(source: Source, windows: Sequence[Piece], surroundings: int) -> li
     text = source.text
     return [
         request(
-            "context_window",
+            _PROMPT,
             {
                 "Document": title_of(source.document),
                 "Before": text[max(0, window.start - surroundings) : window.start],

@@ -10,13 +10,14 @@ from itertools import pairwise
 from pydantic import Field
 
 from engine.providers.base import ChatRequest, Embedder, Models
-from engine.strategies.asking import ask_all, flags_for, request, title_of
+from engine.strategies.asking import ask_all, flags_for, request, signature, title_of
 from engine.strategies.base import Cut, Headings, Need, Params, Piece, Strategy
 from engine.strategies.outline import Seams, between
 from engine.strategies.packing import Level, TokenRuler, pack, pieces
 from engine.strategies.sentences import sentence_starts
 from engine.strategies.source import Source
 
+_PROMPT = "context_structure"
 _CONTEXT_TOKENS = 200
 """Longest context, in tokens of the model's answer."""
 _HEADINGS_AROUND = 3
@@ -99,7 +100,7 @@ def _units(source: Source, size: int) -> list[_Unit]:
 def _requests(source: Source, units: Sequence[_Unit]) -> list[ChatRequest]:
     return [
         request(
-            "context_structure",
+            _PROMPT,
             {
                 "Document": title_of(source.document),
                 "Place": " > ".join(unit.path) or "(no headings)",
@@ -123,4 +124,4 @@ def _enriched(source: Source, unit: _Unit, context: str, embedder: Embedder | No
     }
     labelled = "\n".join(f"{label}: {value}" for label, value in labels.items() if value)
     flags = (*unit.piece.flags, *flags_for(labelled, embedder))
-    return replace(unit.piece, context=context, embedding_text=labelled, flags=flags)
+    return replace(unit.piece, context=context, embedding_text=labelled, flags=flags, attributes=signature(_PROMPT))

@@ -51,7 +51,7 @@ def summary_requests(chunks: ChunkSet) -> list[ChatRequest]:
 
 def with_summaries(chunks: ChunkSet, chat: ChatModel) -> ChunkSet:
     """The same chunks with summary and keywords. Raises ModelCallFailed when a call fails; no chunk is then changed."""
-    answers = ask_all(chat, summary_requests(chunks), "Enrichment")
+    answers = ask_all(chat, summary_requests(chunks), "Enrichment", "The chunks stay as they were.")
     described = {
         chunk.chunk_id: _described_by(chunk, reply)
         for chunk, reply in zip(_described(chunks), answers.replies, strict=True)

@@ -21,7 +21,7 @@ _LETTERS = {script: re.compile(f"[{ranges}]+") for script, ranges in _SCRIPTS.it
 _ONLY = {"Hangul": "ko", "Devanagari": "hi", "Greek": "el", "Hebrew": "he", "Thai": "th"}
 
 _COMMON_WORDS = {
-    "en": "the of and to in is that for it as with be by on are this or which from not shall",
+    "en": "the of and to in is that for it as with be by on are this or which from not shall are was were has have had may can must will any all each its their they there these been",
     "de": "der die und den das von zu ist des mit dem im für auf nicht eine als auch werden oder ein",
     "fr": "le la les des et en un une du est que dans pour qui par sur au pas plus ou cette",
     "es": "el la de que y los las del en se por con una para es al lo como más o su",
@@ -30,6 +30,8 @@ _COMMON_WORDS = {
     "nl": "de het een van en in is dat op te zijn met voor niet aan er door wordt of bij",
 }
 _WORDS = {code: frozenset(words.split()) for code, words in _COMMON_WORDS.items()}
+COMMON_WORDS = frozenset[str]().union(*_WORDS.values())
+"""The commonest words of the Latin languages known here: they say nothing about a text's subject."""
 _WORD = re.compile(r"[^\W\d_]+")
 
 _LEAST_LETTERS = 12

@@ -14,17 +14,19 @@ from pydantic import Field
 
 from engine.models import Span
 from engine.providers.base import ChatRequest, Models
-from engine.strategies.asking import ask_all, request, title_of
+from engine.strategies.asking import ask_all, request, signature, title_of
 from engine.strategies.base import Cut, Headings, Need, Params, Piece, Strategy
+from engine.strategies.language import COMMON_WORDS
 from engine.strategies.outline import Seams, between
 from engine.strategies.packing import Level, TokenRuler, pack
 from engine.strategies.source import Source
 
 UNVERIFIED = "unverified"
-"""Flag of a statement that names nothing of its paragraph, or a number that is not there."""
+"""Flag of a statement that names nothing of its paragraph, or a number that stands neither there nor in its headings."""
 NO_STATEMENTS = "no_statements"
 """Flag of a paragraph that gave no statement and stands for itself."""
 
+_PROMPT = "propositions"
 _SCHEMA = {
     "type": "object",
     "properties": {"statements": {"type": "array", "items": {"type": "string"}}},
@@ -60,9 +62,10 @@ class Propositions(Strategy[PropositionsParams]):
         assert models.chat is not None
         paragraphs = _paragraphs(source, params.paragraph_tokens)
         answers = ask_all(models.chat, _requests(source, paragraphs, params), self.name)
+        headings = Headings(source.document.tree)
         made: list[Piece] = []
         for paragraph, reply in zip(paragraphs, answers.replies, strict=True):
-            made.extend(_statements(source.text, paragraph, reply.data))
+            made.extend(_statements(source.text, paragraph, _place(headings, paragraph), reply.data))
         return Cut(made, seconds={"enrich": answers.seconds})
 
     def requests(self, source: Source, params: PropositionsParams) -> Sequence[ChatRequest]:
@@ -97,10 +100,10 @@ def _requests(source: Source, paragraphs: Sequence[Span], params: PropositionsPa
     headings = Headings(source.document.tree)
     return [
         request(
-            "propositions",
+            _PROMPT,
             {
                 "Document": title_of(source.document),
-                "Place": " > ".join(headings.at(paragraph.start)[0]) or "(no headings)",
+                "Place": _place(headings, paragraph) or "(no headings)",
                 "Paragraph": paragraph.slice(source.text),
             },
             max_tokens=3 * params.paragraph_tokens + 200,
@@ -112,7 +115,11 @@ def _requests(source: Source, paragraphs: Sequence[Span], params: PropositionsPa
     ]
 
 
-def _statements(text: str, paragraph: Span, data: Any) -> Iterator[Piece]:
+def _place(headings: Headings, paragraph: Span) -> str:
+    return " > ".join(headings.at(paragraph.start)[0])
+
+
+def _statements(text: str, paragraph: Span, place: str, data: Any) -> Iterator[Piece]:
     said: dict[str, str] = {}
     for statement in data["statements"]:
         plain = " ".join(statement.split())
@@ -120,10 +127,9 @@ def _statements(text: str, paragraph: Span, data: Any) -> Iterator[Piece]:
             said.setdefault(plain.casefold(), plain)
     if not said:
         yield Piece(paragraph.start, paragraph.end, flags=(NO_STATEMENTS,))
-    source_text = paragraph.slice(text)
     for statement in said.values():
-        flags = () if is_grounded(statement, source_text) else (UNVERIFIED,)
-        yield Piece(paragraph.start, paragraph.end, text=statement, flags=flags)
+        flags = () if is_grounded(statement, paragraph.slice(text), place) else (UNVERIFIED,)
+        yield Piece(paragraph.start, paragraph.end, text=statement, flags=flags, attributes=signature(_PROMPT))
 
 
 _WORD = re.compile(r"\w+")
@@ -133,16 +139,15 @@ _STEM = 6
 """Words that agree in this many first letters count as the same word in another form."""
 
 
-def is_grounded(statement: str, paragraph: str) -> bool:
-    """Whether a statement names something of the paragraph: a word of four letters or more, and every number it holds.
+def is_grounded(statement: str, paragraph: str, place: str = "") -> bool:
+    """Whether a statement names a word of the paragraph, common words aside, and only numbers of the paragraph or its place.
 
     A cheap check that finds statements about something else. It does not say that a statement is true.
     """
-    if not set(_NUMBER.findall(statement)) <= set(_NUMBER.findall(paragraph)):
+    if not set(_NUMBER.findall(statement)) <= set(_NUMBER.findall(f"{paragraph} {place}")):
         return False
-    terms, known = _terms(statement), _terms(paragraph)
-    named = {term for term in terms if len(term) > 3 or _UNSPACED.search(term)} or terms
-    return bool(named & known)
+    terms = _terms(statement)
+    return bool((terms - COMMON_WORDS or terms) & _terms(paragraph))
 
 
 def _terms(text: str) -> set[str]:

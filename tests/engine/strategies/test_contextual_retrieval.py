@@ -30,6 +30,7 @@ def test_the_windows_are_those_of_fixed_size() -> None:
 def test_the_prefix_is_embedded_in_front_of_the_text() -> None:
     chunk = cut(Models(chat=saying(" About words.\n"))).chunks[0]
     assert chunk.context == "About words."
+    assert chunk.attributes == {"prompt": "context_window/1"}
     assert chunk.embed_text == "About words.\n\n" + chunk.text
 
 

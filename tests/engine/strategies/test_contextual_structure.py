@@ -54,6 +54,7 @@ def test_one_chunk_per_article_and_a_bare_chapter_heading_stays_with_its_first()
 def test_everything_is_embedded_under_its_label() -> None:
     chunk = cut(Models(chat=saying(" What the law says. \n"))).chunks[1]
     assert chunk.context == "What the law says."
+    assert chunk.attributes == {"prompt": "context_structure/1"}
     assert chunk.embed_text == (
         "Document: fees.docx\nSection: Chapter I Fees\nArticle: Article 2 Law\n"
         "Context: What the law says.\nContent: ## Article 2 Law\n\nIt says so.\n"

@@ -39,6 +39,7 @@ def test_each_statement_is_tied_to_its_paragraph() -> None:
     assert [chunk.token_count for chunk in chunks] == [tokens.count(chunk.text) for chunk in chunks]
     assert len({chunk.chunk_id for chunk in chunks}) == 3
     assert all(chunk.flags == () for chunk in chunks)
+    assert all(chunk.attributes == {"prompt": "propositions/1"} for chunk in chunks)
 
 
 def test_statements_about_something_else_are_marked_and_kept() -> None:
@@ -52,6 +53,7 @@ def test_statements_about_something_else_are_marked_and_kept() -> None:
     ("statement", "grounded"),
     [
         ("The fees are due.", True),
+        ("The sun is in the sky.", False),
         ("Die Gebühr beträgt nichts.", False),
         ("The fee of 40 EUR is due.", True),
         ("The fee of 4 EUR is due.", False),
@@ -61,6 +63,11 @@ def test_statements_about_something_else_are_marked_and_kept() -> None:
 )
 def test_what_counts_as_grounded(statement: str, grounded: bool) -> None:
     assert is_grounded(statement, "The fee is 40 EUR; the fees fall due in March, and it is so.") is grounded
+
+
+def test_a_number_of_the_heading_path_is_known() -> None:
+    assert is_grounded("Under Article 5 the fee is due.", "The fee is due.", "Chapter II > Article 5")
+    assert not is_grounded("Under Article 6 the fee is due.", "The fee is due.", "Chapter II > Article 5")
 
 
 def test_grounding_in_scripts_without_spaces() -> None:
