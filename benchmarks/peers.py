@@ -93,7 +93,7 @@ def rescored(task: dict[str, Any], retrieved: dict[str, list[list[int]]]) -> dic
     from engine.metrics.walk import Cuts, Unit, walk
     from engine.models import Span
 
-    recalls, precisions, tokens = [], [], []
+    recalls, precisions, tokens, hits = [], [], [], []
     for number, row in enumerate(task["questions"]):
         target = Target(tuple((("d", Span(e["start"], e["end"])),) for e in row["evidence"]))
         units = [Unit("d", Span(start, end), count) for start, end, count in retrieved[str(number)]]
@@ -101,10 +101,12 @@ def rescored(task: dict[str, Any], retrieved: dict[str, list[list[int]]]) -> dic
         recalls.append(recall(reach))
         precisions.append(precision(reach))
         tokens.append(reach.tokens)
+        hits.append(reach.intact)
     return {
         "recall": float(np.mean(recalls)),
         "precision": float(np.mean(precisions)),
         "tokens": float(np.mean(tokens)),
+        "hit": float(np.mean(hits)),
     }
 
 
@@ -172,15 +174,15 @@ def main() -> None:
         again = rescored(task, peer["retrieved"])
         print(
             f"{own['name']} 256/0, Chunkscope{'':<6}".ljust(34)
-            + f"{own['chunks']:>7}{means['recall@5']:>10.3f}{means['mrr']:>7.3f}{means['tokens@5']:>10.0f}{means['precision@5']:>13.3f}{means['recall@1000tok']:>16.3f}"
+            + f"{own['chunks']:>7}{means['recall@5']:>10.3f}{means['mrr']:>7.3f}{means['tokens@5']:>10.0f}{means['precision@5']:>13.3f}{means['hit@5']:>8.3f}{means['recall@1000tok']:>16.3f}"
         )
         print(
             f"{own['name']} 256/0, chunklab".ljust(34)
-            + f"{peer['chunks']:>7}{peer['recall']:>10.3f}{peer['mrr']:>7.3f}{peer['tokens']:>10.0f}{'-':>13}{'-':>16}"
+            + f"{peer['chunks']:>7}{peer['recall']:>10.3f}{peer['mrr']:>7.3f}{peer['tokens']:>10.0f}{'-':>13}{'-':>8}{'-':>16}"
         )
         print(
             "  its hits under our measures".ljust(34)
-            + f"{'':>7}{again['recall']:>10.3f}{'':>7}{again['tokens']:>10.0f}{again['precision']:>13.3f}{'-':>16}"
+            + f"{'':>7}{again['recall']:>10.3f}{'':>7}{again['tokens']:>10.0f}{again['precision']:>13.3f}{again['hit']:>8.3f}{'-':>16}"
         )
     sizes = {"Chunkscope": size_mb(Path(sysconfig.get_path("purelib"))), "chunklab": size_mb(arguments.peers / "lib")}
     print(f"\n{'':<12}{'wall s':>8}{'import s':>10}{'CPU s':>8}{'peak MB':>9}{'install MB':>12}")

@@ -17,6 +17,8 @@ Kind = Literal["winner", "tie", "no_clear_difference", "too_few_questions", "not
 
 MINIMUM_QUESTIONS = 30
 """Below this many common questions no winner is named: intervals of so few are themselves unsure."""
+UNREALISTIC = 100
+"""Times the questions there are, beyond which more questions are no advice."""
 SAME_COST = 0.05
 """Costs within 5 % of each other count as equal."""
 
@@ -249,6 +251,8 @@ def _power(verdict: Verdict) -> str:
     if not verdict.detectable:
         return "Their scores are the same on every question."
     text = f"With these questions only a difference of {verdict.detectable:.3f} or more would be found reliably (80 % power)"
+    if verdict.needed is not None and verdict.needed > UNREALISTIC * verdict.n:
+        return f"{text}; no realistic number of questions would settle the difference seen between the two best."
     if verdict.needed is not None and verdict.needed > verdict.n:
         return (
             f"{text}; settling the difference seen between the two best would take about {verdict.needed:,} questions."
