@@ -67,7 +67,7 @@ def embedding(url: str) -> None:
         f"{len(passages)} texts, {len(set(passages))} distinct, {LATENCY * 1000:.0f} ms latency, {CONCURRENCY} calls at once"
     )
     print(
-        f"{'texts/call':>10} {'calls':>6} {'wall s':>7} {'floor s':>8} {'ratio':>6} {'peak MB':>8}   second run: calls, wall s"
+        f"{'texts/call':>10} {'calls':>6} {'wall s':>7} {'floor s':>8} {'ratio':>6} {'CPU s':>6} {'peak MB':>8}   second run: calls, wall s"
     )
     for per_call in (4, 8, 16, 64, 250):
         endpoint = Endpoint(base_url=url, api_key=SecretStr("any"), concurrency=CONCURRENCY)
@@ -79,15 +79,16 @@ def embedding(url: str) -> None:
         embedder = CachedEmbedder(
             OpenAIEmbedder("text-embedding-3-small", connection, prices, 256, limits=limits), MemoryVectorCache()
         )
-        before, began = calls_at(url), time.perf_counter()
+        before, began, cpu = calls_at(url), time.perf_counter(), time.process_time()
         embedder.embed(passages)
+        cpu = time.process_time() - cpu
         wall, calls = time.perf_counter() - began, calls_at(url) - before
         began = time.perf_counter()
         embedder.embed(passages)
         again, calls_again = time.perf_counter() - began, calls_at(url) - before - calls
         floor = math.ceil(calls / CONCURRENCY) * LATENCY
         print(
-            f"{per_call:>10} {calls:>6} {wall:>7.2f} {floor:>8.2f} {wall / floor:>6.2f} {peak_mb():>8.0f}   {calls_again}, {again:.2f}"
+            f"{per_call:>10} {calls:>6} {wall:>7.2f} {floor:>8.2f} {wall / floor:>6.2f} {cpu:>6.2f} {peak_mb():>8.0f}   {calls_again}, {again:.2f}"
         )
     close_connections()
 

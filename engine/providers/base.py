@@ -49,10 +49,12 @@ class Embedded(NamedTuple):
 
     vectors: Vectors
     usage: Usage
+    split: tuple[int, ...] = ()
+    """Places of the texts that are longer than the model reads and were embedded in parts (LONG_INPUT=split)."""
 
 
 class EmbeddedBatch(NamedTuple):
-    """One finished part of a longer embedding, from embedders that offer `embed_batches(texts, kind)`."""
+    """One finished part of a longer embedding, from embedders that offer `embed_batches(texts, kind)`; those also offer `long_texts(texts, kind)`, the places of `Embedded.split`."""
 
     positions: tuple[int, ...]
     """Places in the texts that were asked for; row i of `vectors` belongs to `positions[i]`."""

@@ -198,7 +198,7 @@ class CachedEmbedder:
 
     def uncached(self, texts: Sequence[str], kind: TextKind = "passage") -> list[str]:
         """The distinct texts that `embed` would have to ask for. Makes no call when the dimension is known."""
-        by_key = self._by_key(texts, kind)
+        by_key = dict(zip(self._keys(texts, kind), texts, strict=True))
         found = self._cache.get_many(list(by_key))
         return [text for key, text in by_key.items() if key not in found]
 
@@ -206,7 +206,8 @@ class CachedEmbedder:
         """Vectors in the order of `texts`, shape `(n_texts, dimension)`. `usage` counts only what was asked for now. Raises ModelCallFailed."""
         if not texts:
             return Embedded(np.zeros((0, self.dimension), dtype=np.float32), NO_USAGE)
-        by_key = self._by_key(texts, kind)
+        keys = self._keys(texts, kind)
+        by_key = dict(zip(keys, texts, strict=True))
         found = self._cache.get_many(list(by_key))
         usage = NO_USAGE
         while missing := [key for key in by_key if key not in found]:
@@ -215,8 +216,10 @@ class CachedEmbedder:
                 # Another thread may have stored a key between the look-up and the claim.
                 found |= self._cache.get_many(mine)
                 wanted = [key for key in mine if key not in found]
-                for positions, vectors, cost in self._ask([by_key[key] for key in wanted], kind):
-                    entries = {wanted[place]: row.tobytes() for place, row in zip(positions, vectors, strict=True)}
+                for positions, rows, cost in self._ask([by_key[key] for key in wanted], kind):
+                    entries = {
+                        wanted[place]: row.astype("<f4").tobytes() for place, row in zip(positions, rows, strict=True)
+                    }
                     self._cache.put_many(entries)
                     found |= entries
                     usage = usage.plus(cost)
@@ -227,13 +230,14 @@ class CachedEmbedder:
                 other.result()
             if others:
                 found |= self._cache.get_many([key for key in missing if key not in found])
-        keys = (vector_key(self._scope, self.model, self.dimension, kind, text) for text in texts)
         joined = b"".join(found[key] for key in keys)
-        return Embedded(np.frombuffer(joined, dtype="<f4").reshape(len(texts), -1).astype(np.float32), usage)
+        vectors = np.frombuffer(joined, dtype="<f4").reshape(len(texts), -1).astype(np.float32)
+        long_texts = getattr(self.inner, "long_texts", None)
+        return Embedded(vectors, usage, () if long_texts is None else long_texts(texts, kind))
 
-    def _by_key(self, texts: Sequence[str], kind: TextKind) -> dict[str, str]:
+    def _keys(self, texts: Sequence[str], kind: TextKind) -> list[str]:
         model, dimension = self.model, self.dimension
-        return {vector_key(self._scope, model, dimension, kind, text): text for text in texts}
+        return [vector_key(self._scope, model, dimension, kind, text) for text in texts]
 
     def _ask(self, texts: Sequence[str], kind: TextKind) -> Iterator[EmbeddedBatch]:
         batches = getattr(self.inner, "embed_batches", None)
@@ -242,8 +246,8 @@ class CachedEmbedder:
             return
         for start in range(0, len(texts), _SLICE):
             part = texts[start : start + _SLICE]
-            vectors, usage = self.inner.embed(part, kind)
-            yield EmbeddedBatch(tuple(range(start, start + len(part))), vectors, usage)
+            embedded = self.inner.embed(part, kind)
+            yield EmbeddedBatch(tuple(range(start, start + len(part))), embedded.vectors, embedded.usage)
 
 
 class CachedChat:

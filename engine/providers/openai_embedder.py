@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -81,10 +81,7 @@ class OpenAIEmbedder:
         """Asked for, or known from the guide, or found out by one call. Raises ModelCallFailed in the last case."""
         expected = self._expected
         if expected is None:
-            (answer,) = self._ask_all([["dimension"]], [1])
-            if isinstance(answer, CallFailed):
-                raise answer
-            expected = answer.vectors.shape[1]
+            expected = self._ask_one("dimension").vectors.shape[1]
         return expected
 
     @property
@@ -110,7 +107,7 @@ class OpenAIEmbedder:
             vectors[list(batch.positions)] = batch.vectors
             usage = usage.plus(batch.usage)
         assert vectors is not None
-        return Embedded(vectors, usage)
+        return Embedded(vectors, usage, self.long_texts(texts, kind))
 
     def embed_batches(self, texts: Sequence[str], kind: TextKind = "passage") -> Iterator[EmbeddedBatch]:
         """The same in parts, each as soon as its call ends, so that a caller can store what was paid for.
@@ -145,7 +142,7 @@ class OpenAIEmbedder:
     def probe(self) -> Probe:
         """One call with one word: checks address, key, model and dimension."""
         try:
-            vectors, usage = self._probe_call()
+            vectors, usage = self._ask_one("probe", tries=1)
         except ModelCallFailed as error:
             return Probe(False, str(error))
         cost = "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.8f} USD"
@@ -154,15 +151,15 @@ class OpenAIEmbedder:
             f"{self.model} at {self._connection.endpoint.address} works: {vectors.shape[1]} dimensions. The test cost {cost}.",
         )
 
-    def _probe_call(self) -> _Answer:
-        (answer,) = self._ask_all([["probe"]], [1], tries=1)
-        if isinstance(answer, CallFailed):
-            raise answer
-        return answer
+    def long_texts(self, texts: Sequence[str], kind: TextKind = "passage") -> tuple[int, ...]:
+        """Places of the texts that are longer than the model reads, prefix included."""
+        return over_limit([self._prepared(text, kind) for text in texts], self.max_input_tokens)
+
+    def _prepared(self, text: str, kind: TextKind) -> str:
+        return (self._query_prefix if kind == "query" else self._passage_prefix) + well_formed(text)
 
     def _items(self, texts: Sequence[str], kind: TextKind) -> list[_Item]:
-        prefix = self._query_prefix if kind == "query" else self._passage_prefix
-        prepared = [prefix + well_formed(text) for text in texts]
+        prepared = [self._prepared(text, kind) for text in texts]
         limit = self.max_input_tokens
         long = set(over_limit(prepared, limit))
         if long and self._long_input != "split":
@@ -186,13 +183,11 @@ class OpenAIEmbedder:
             batches[-1].append(item)
         return batches
 
-    def _ask_all(
-        self, inputs: Sequence[list[str]], counts: Sequence[int], tries: int | None = None
-    ) -> list[_Answer | CallFailed]:
-        calls: list[Callable[[loop.Stop], Coroutine[Any, Any, _Answer | CallFailed]]] = [
-            partial(self._ask, texts, count, tries=tries) for texts, count in zip(inputs, counts, strict=True)
-        ]
-        return [answer for _, answer in sorted(loop.as_finished(calls), key=lambda ended: ended[0])]
+    def _ask_one(self, text: str, tries: int | None = None) -> _Answer:
+        answer = loop.run(self._ask([text], 1, loop.Stop(), tries))
+        if isinstance(answer, CallFailed):
+            raise answer
+        return answer
 
     def _halves(self, batch: list[_Item]) -> list[list[_Item]]:
         """The batch as two, for a server that finds it too large; later requests start at that size."""

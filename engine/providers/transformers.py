@@ -99,15 +99,18 @@ class TransformerModel:
         """Vectors in the order of `texts`: shape `(n_texts, dimension)`, float32, rows of unit length. The empty string gets the first unit vector."""
         prepared = [well_formed(text) for text in texts]
         limit = self.max_input_tokens
-        long = set(over_limit(prepared, limit, self._count))
+        long = self.long_texts(texts, kind)
         if long and self._long_input != "split":
-            raise refusal(self.model, limit, [prepared[place] for place in sorted(long)], len(texts), self._count)
+            raise refusal(self.model, limit, [prepared[place] for place in long], len(texts), self._count)
         prefix = self._prefixes[0] if kind == "query" else self._prefixes[1]
+        split_places = set(long)
         parts: list[str] = []
         owners: list[int] = []
         weights: list[int] = []
         for place, text in enumerate(prepared):
-            pieces = split(text, limit, self.token_offsets(text)[:, 1], self._count) if place in long else [text]
+            pieces = (
+                split(text, limit, self.token_offsets(text)[:, 1], self._count) if place in split_places else [text]
+            )
             for piece in pieces if text else []:
                 parts.append(prefix + piece)
                 owners.append(place)
@@ -116,7 +119,11 @@ class TransformerModel:
         if parts:
             rows = self._encode(parts).astype(np.float64)
             np.add.at(sums, owners, rows * np.array(weights, dtype=np.float64)[:, None])
-        return Embedded(unit_rows(sums), NO_USAGE)
+        return Embedded(unit_rows(sums), NO_USAGE, long)
+
+    def long_texts(self, texts: Sequence[str], kind: TextKind = "passage") -> tuple[int, ...]:
+        """Places of the texts that are longer than the model reads."""
+        return over_limit([well_formed(text) for text in texts], self.max_input_tokens, self._count)
 
     def token_offsets(self, text: str) -> NDArray[np.int64]:
         """Where the tokens stand: shape `(n_tokens, 2)`, code points, special tokens left out. Any length."""

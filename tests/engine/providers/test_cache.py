@@ -119,7 +119,7 @@ def test_five_thousand_texts_with_copies(fake_openai: FakeOpenAI, make_embedder:
     texts = distinct + distinct[::4]
     cache = MemoryVectorCache()
     embedder = CachedEmbedder(make_embedder(dimension=32, limits=RequestLimits(100, 300_000)), cache)
-    vectors, usage = embedder.embed(texts)
+    vectors, usage, _ = embedder.embed(texts)
     assert vectors.shape == (5000, 32)
     np.testing.assert_array_equal(vectors[4000:], vectors[:4000:4])
     assert fake_openai.calls("embeddings") == usage.calls == 40

@@ -20,7 +20,7 @@ TEXTS = ["The operator keeps records.", "Bananas ripen in a bag.", "The operator
 
 def test_vectors_come_in_the_order_of_the_texts(fake_openai: FakeOpenAI, make_embedder: MakeEmbedder) -> None:
     embedder = make_embedder()
-    vectors, usage = embedder.embed(TEXTS)
+    vectors, usage, _ = embedder.embed(TEXTS)
     assert vectors.shape == (5, 1536)
     assert vectors.dtype == np.float32
     for place in (0, 1, 2, 4):
@@ -97,14 +97,17 @@ def test_long_texts_are_reported_before_anything_is_sent(fake_openai: FakeOpenAI
 
 def test_long_texts_are_split_and_averaged_where_asked(fake_openai: FakeOpenAI, make_embedder: MakeEmbedder) -> None:
     text = "alpha " * 6000 + "omega " * 6000
-    vector = make_embedder(long_input="split").embed(["short", text]).vectors[1]
+    embedder = CachedEmbedder(make_embedder(long_input="split"), MemoryVectorCache())
+    vectors, _, cut = embedder.embed(["short", text])
+    # Recorded, from the cache as well.
+    assert cut == embedder.embed(["short", text]).split == (1,)
     parts = sorted(fake_openai.counters.embedded, key=len)[1:]
     assert len(parts) == 2
     assert sum(map(len, parts)) == len(text)
     assert all(tokens.count(part) <= 8191 for part in parts)
     weights = np.array([tokens.count(part) for part in parts])
     mean = (np.stack([embed(part, 1536) for part in parts]) * weights[:, None]).sum(axis=0)
-    np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-5)
+    np.testing.assert_allclose(vectors[1], mean / np.linalg.norm(mean), atol=1e-5)
 
 
 def test_a_request_too_large_for_the_server_is_sent_in_halves(
@@ -113,7 +116,7 @@ def test_a_request_too_large_for_the_server_is_sent_in_halves(
     fake_openai.max_batch = 3
     embedder = make_embedder()
     texts = [f"number {n}" for n in range(10)]
-    vectors, usage = embedder.embed(texts)
+    vectors, usage, _ = embedder.embed(texts)
     np.testing.assert_allclose(vectors, np.stack([embed(text, 1536) for text in texts]), atol=1e-6)
     assert set(fake_openai.counters.embedded.values()) == {1}
     assert usage.input_tokens == sum(map(tokens.count, texts))

@@ -40,7 +40,7 @@ def test_a_package_is_found_by_its_name() -> None:
 
 
 def test_vectors(model: TransformerModel) -> None:
-    vectors, usage = model.embed([*TEXTS, ""])
+    vectors, usage, _ = model.embed([*TEXTS, ""])
     assert (vectors.shape, vectors.dtype) == ((4, 384), np.float32)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
     assert vectors[0] @ vectors[1] > 0.8
@@ -69,7 +69,9 @@ def test_long_texts_are_reported_or_split(model: TransformerModel) -> None:
     parts = ["alpha " * 199 + "alpha", " alpha" * 100 + " omega" * 100, " omega" * 200 + " "]
     assert "".join(parts) == long
     mean = model.embed(parts).vectors.sum(axis=0)
-    np.testing.assert_allclose(splitting.embed([long]).vectors[0], mean / np.linalg.norm(mean), atol=1e-5)
+    vectors, _, cut = splitting.embed([long])
+    assert cut == (0,)
+    np.testing.assert_allclose(vectors[0], mean / np.linalg.norm(mean), atol=1e-5)
 
 
 def test_token_vectors_stand_at_their_tokens(model: TransformerModel) -> None:
