@@ -36,51 +36,12 @@ _SAME = {
     "frame": "iframe", "link": "style",
 }  # fmt: skip
 _IGNORED = frozenset(("head", "meta", "base", "title", "wbr", "col", "colgroup", "source", "track", "input"))
-_BLOCKS = frozenset(
-    [
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "body",
-        "center",
-        "dd",
-        "details",
-        "dialog",
-        "dir",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "hgroup",
-        "hr",
-        "html",
-        "legend",
-        "li",
-        "main",
-        "menu",
-        "ol",
-        "optgroup",
-        "option",
-        "p",
-        "section",
-        "summary",
-        "table",
-        "tbody",
-        "td",
-        "tfoot",
-        "th",
-        "thead",
-        "tr",
-        "ul",
-        "caption",
-    ]
-)
+_BLOCKS = frozenset((
+    "address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "dialog", "dir", "div",
+    "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "html", "legend", "li",
+    "main", "menu", "ol", "optgroup", "option", "p", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead",
+    "tr", "ul",
+))  # fmt: skip
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _NO_LINK = ("#", "javascript:", "data:", "vbscript:")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)
@@ -158,6 +119,7 @@ def html_content(markup: str, name: str) -> HtmlContent:
         )
     if root is None:
         return content
+    content.visible_characters = _visible_characters(root)
     walker = _Walker(content)
     walker.walk(root)
     walker.finish()
@@ -240,7 +202,6 @@ class _Walker:
     def _text(self, text: str | None) -> None:
         if text:
             count = non_blank(text)
-            self._content.visible_characters += count
             self._content.kept_characters += count
             self._buffer.append(_SPACE.sub(" ", text))
             self._all_bold = self._all_bold and (self._bold_depth > 0 or count == 0)
@@ -325,7 +286,6 @@ class _Walker:
     def _on_pre(self, element: Any) -> None:
         self._flush()
         text = "".join(_preformatted(element))
-        self._content.visible_characters += non_blank(text)
         self._content.kept_characters += non_blank(text)
         if text.strip():
             code = element.find("code")
@@ -365,6 +325,12 @@ class _Walker:
     def _on_table(self, element: Any) -> None:
         self._flush()
         table = grid(element)
+        for loose in table.loose:
+            if isinstance(loose, str):
+                self._text(loose)
+            else:
+                self.walk(loose)
+        self._flush()
         if is_layout(element, table):
             for row in table.rows:
                 for cell in row:
@@ -372,8 +338,6 @@ class _Walker:
                         self._children(cell.element)
                         self._flush()
             return
-        for caption in table.captions:
-            self.walk(caption)
         rows = tuple(tuple(self._cell_text(cell) for cell in row) for row in table.rows)
         if any(any(row) for row in rows):
             self._add(
@@ -394,7 +358,6 @@ class _Walker:
             inner._children(cell.element)
             inner._flush()
             found = inner._content
-            self._content.visible_characters += found.visible_characters
             self._content.kept_characters += found.kept_characters
             self._left_out.update(inner._left_out)
             cell.set_text("\n".join(_flat(block) for block in found.blocks))
@@ -421,6 +384,20 @@ def _reason_to_leave_out(element: Any) -> str | None:
     if element.get("hidden") is not None or _HIDDEN_STYLE.search(element.get("style") or ""):
         return "hidden"
     return None
+
+
+def _visible_characters(root: Any) -> int:
+    """Characters of all text a reader of the page sees, counted apart from the walk that keeps them."""
+    count = 0
+    stack = [root]
+    while stack:
+        element = stack.pop()
+        if isinstance(element.tag, str) and element.tag not in _IGNORED and _reason_to_leave_out(element) is None:
+            count += non_blank(element.text or "")
+            stack.extend(element)
+        if element is not root:
+            count += non_blank(element.tail or "")
+    return count
 
 
 def _preformatted(element: Any) -> Iterator[str]:

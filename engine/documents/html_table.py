@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,16 +41,17 @@ class Cell:
 class Grid:
     rows: list[list[Cell]] = field(default_factory=list)
     header_rows: int = 0
-    captions: list[Any] = field(default_factory=list)
+    loose: list[Any] = field(default_factory=list)
+    """Captions, and text and elements that stand in the table but in no cell."""
 
 
 def grid(table: Any) -> Grid:
     """The rows of a table; rows of tables nested in its cells are not among them."""
-    found = Grid(captions=list(table.iterchildren("caption")))
+    found = Grid()
     covered: dict[int, tuple[int, Cell]] = {}
     in_header = True
     repeats = 0
-    for section, row in _rows(table):
+    for section, row in _rows(table, found.loose):
         cells: list[Cell] = []
         own = list(row.iterchildren("td", "th"))
         for cell in own:
@@ -95,14 +97,31 @@ def is_layout(table: Any, found: Grid) -> bool:
     )
 
 
-def _rows(table: Any) -> list[tuple[str, Any]]:
+def _rows(table: Any, loose: list[Any]) -> list[tuple[str, Any]]:
+    """Rows with the section they stand in; what is neither section, row nor cell goes to `loose`."""
     rows: list[tuple[str, Any]] = []
-    for child in table:
+    for child in _parts(table, loose):
         if child.tag == "tr":
             rows.append(("", child))
         elif child.tag in ("thead", "tbody", "tfoot"):
-            rows.extend((child.tag, row) for row in child.iterchildren("tr"))
+            for row in _parts(child, loose):
+                if row.tag == "tr":
+                    rows.append((child.tag, row))
+                else:
+                    loose.append(row)
+        else:
+            loose.append(child)
+    for _, row in rows:
+        loose.extend(cell for cell in _parts(row, loose) if cell.tag not in ("td", "th"))
     return rows
+
+
+def _parts(element: Any, loose: list[Any]) -> Iterator[Any]:
+    """The child elements; text between them goes to `loose`."""
+    for text in (element.text, *(child.tail for child in element)):
+        if text and text.strip():
+            loose.append(f"{text} ")
+    return iter(child for child in element if isinstance(child.tag, str))
 
 
 def _take_covered(cells: list[Cell], covered: dict[int, tuple[int, Cell]]) -> None:

@@ -15,7 +15,7 @@ from engine.documents.decode import clean, clean_value, non_blank
 from engine.documents.limits import check_paragraphs
 from engine.documents.names import shown
 from engine.documents.patterns import Hint, assign
-from engine.documents.pdf_layout import Joiner, Line, Paragraph, Table, in_reading_order, normalised, paragraphs
+from engine.documents.pdf_layout import Joiner, Line, Paragraph, Table, Word, in_reading_order, normalised, paragraphs
 from engine.documents.tree import build
 from engine.errors import BadDocument
 from engine.models import NodeKind, Notice
@@ -33,6 +33,8 @@ FURNITURE_LINES = 3
 """Lines at the top and at the bottom of a page that may be headers or footers."""
 FURNITURE_ZONE = 0.15
 """Share of the page's height, from the top and from the bottom, in which they stand."""
+MAX_RULES = 3000
+"""Lines and boxes on a page above which it is a drawing and is not searched for tables."""
 _END_ZONE = 64 * 1024
 _LONG_HEADING = 200
 _EDGE_NUMBER = re.compile(r"^\W*(\d{1,4})\b|\b(\d{1,4})\W*$")
@@ -201,15 +203,17 @@ def _pages(data: bytes, name: str) -> _Pages:
         raise (_locked(name) if "Password" in causes else _damaged(name)) from None
     with pdf:
         for number, page in enumerate(pages, start=1):
+            items: list[Line | Table] = []
+            height = 0.0
             try:
+                height = float(page.height)
                 items = _page_items(page, number, found)
             except MemoryError:
                 raise
             except Exception:
-                items = []
                 found.failed.append(number)
             found.items.append(items)
-            found.heights.append(float(page.height))
+            found.heights.append(height)
             page.close()
     if not pages or len(found.failed) == len(pages):
         raise _damaged(name)
@@ -222,25 +226,58 @@ def _page_items(page: Any, number: int, found: _Pages) -> list[Line | Table]:
     # The same letter twice at one place is a printer's way to bold.
     source = page.dedupe_chars() if len(printed) < 0.9 * len(page.chars) else page
     characters = sum(non_blank(char["text"]) for char in source.chars)
-    tables: list[Table] = []
-    boxes: list[tuple[float, float, float, float]] = []
-    if len(page.rects) + len(page.lines) + len(page.curves) >= 4:
-        for table in source.find_tables():
-            rows = table.extract()
-            if len(rows) >= 2 and max(len(row) for row in rows) >= 2 and any(any(row) for row in rows):
-                tables.append(Table(_filled(rows), number, table.bbox[1], table.bbox[3], table.bbox[0]))
-                boxes.append(table.bbox)
-    words = source.extract_words(extra_attrs=["fontname", "size"], x_tolerance_ratio=WORD_GAP)
-    outside = []
-    for word in words:
+    words = []
+    for word in source.extract_words(extra_attrs=["fontname", "size"], x_tolerance_ratio=WORD_GAP):
         word["text"] = clean(word["text"]).text
-        x, y = (word["x0"] + word["x1"]) / 2, (word["top"] + word["bottom"]) / 2
-        if word["text"].strip() and not any(x0 <= x <= x1 and y0 <= y <= y1 for x0, y0, x1, y1 in boxes):
-            outside.append(word)
-    lines: list[Line | Table] = list(in_reading_order(outside, width, number)) if outside else []
+        if word["text"].strip():
+            words.append(word)
+    tables: list[Table] = []
+    if 4 <= len(page.rects) + len(page.lines) + len(page.curves) <= MAX_RULES:
+        for ruled in source.find_tables():
+            taken = _ruled_table(ruled, words, number)
+            if taken is not None:
+                tables.append(taken.table)
+                words = taken.others
+    lines: list[Line | Table] = list(in_reading_order(words, width, number)) if words else []
     found.characters += characters
     found.pictures += len(page.images)
     return _with_tables(lines, tables)
+
+
+class _Taken(NamedTuple):
+    table: Table
+    others: list[Word]
+    """The words of the page that do not stand in the table."""
+
+
+def _ruled_table(ruled: Any, words: Sequence[Word], number: int) -> _Taken | None:
+    """The table with the words in its cells; None when it has one row or column, or a word inside stands in no cell."""
+    inside = [word for word in words if _within(word, ruled.bbox)]
+    left = {id(word) for word in inside}
+    rows: list[list[str | None]] = []
+    for row in ruled.rows:
+        cells: list[str | None] = []
+        for box in row.cells:
+            if box is None:
+                cells.append(None)
+                continue
+            own = [word for word in inside if id(word) in left and _within(word, box)]
+            left -= {id(word) for word in own}
+            # Distances inside a cell count from its own edge, for text written from right to left.
+            lines = in_reading_order(own, box[0] + box[2], number)
+            cells.append(" ".join(line.text for line in lines))
+        rows.append(cells)
+    if left or not inside or len(rows) < 2 or max(map(len, rows)) < 2:
+        return None
+    taken = {id(word) for word in inside}
+    x0, top, _, bottom = ruled.bbox
+    return _Taken(Table(_filled(rows), number, top, bottom, x0), [word for word in words if id(word) not in taken])
+
+
+def _within(word: Word, box: tuple[float, float, float, float]) -> bool:
+    """Whether the middle of a word is in a box."""
+    x, y = (word["x0"] + word["x1"]) / 2, (word["top"] + word["bottom"]) / 2
+    return bool(box[0] <= x <= box[2] and box[1] <= y <= box[3])
 
 
 def _with_tables(lines: list[Line | Table], tables: list[Table]) -> list[Line | Table]:
@@ -255,13 +292,13 @@ def _with_tables(lines: list[Line | Table], tables: list[Table]) -> list[Line | 
 
 
 def _filled(rows: Sequence[Sequence[str | None]]) -> list[list[str]]:
-    """Cell texts on one line each; a place that a merged cell covers repeats it, so that each row reads alone."""
+    """Cells in which a place that a merged cell covers repeats it, so that each row reads alone."""
     filled: list[list[str]] = []
     for row in rows:
         cells: list[str] = []
         for column, cell in enumerate(row):
             if cell is not None:
-                cells.append(" ".join(clean(cell).text.split()))
+                cells.append(cell)
             elif column:
                 cells.append(cells[-1])
             else:

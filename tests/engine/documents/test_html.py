@@ -12,6 +12,7 @@ def read(body: str | bytes, **values: int) -> Parsed:
     data = body if isinstance(body, bytes) else f"<!doctype html><meta charset=utf-8><body>{body}</body>".encode()
     parsed = READER.read(data, "a.html", Settings(_env_file=None, **values))
     check_tree(parsed)
+    assert parsed.kept_characters == parsed.visible_characters
     return parsed
 
 
@@ -82,6 +83,16 @@ def test_spans_cannot_blow_a_table_up() -> None:
 def test_a_table_in_a_cell_is_flattened() -> None:
     parsed = read("<table><tr><th>k<th>v</tr><tr><td>a<td><table><tr><th>x<th>y<tr><td>1<td>2</table></tr></table>")
     assert "| a | x: y; 1: 2 |" in parsed.text
+
+
+def test_text_outside_of_cells_is_kept() -> None:
+    parsed = read("<table>a<tbody>b<tr>c<td>d<td>e<tr><td>f<td>g</tr></tbody><caption>h</caption></table>")
+    assert sorted("".join(parsed.text.split())) == sorted("abch" + "|||" + "|---|---|" + "|d|e|" + "|f|g|")
+
+
+def test_nesting_that_the_parser_allows_is_walked() -> None:
+    for tag in ("div", "b", "a href=x", "span", "ul><li", "table><tr><td"):
+        assert "deep" in read(f"<{tag}>" * (240 // (1 + tag.count("<"))) + "deep").text
 
 
 def test_layout_tables_are_unwrapped() -> None:

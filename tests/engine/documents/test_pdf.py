@@ -146,6 +146,14 @@ def test_ruled_tables_become_tables_in_their_place() -> None:
     assert nodes(parsed, NodeKind.TABLE)[0].attributes == {"page": 1}
 
 
+def test_words_between_ruled_cells_are_not_lost() -> None:
+    page = PdfPage().grid(72, 740, [["Name", "Fee"], ["Bank", "100"]])
+    page.grid(350, 740, [["Kind", "Sum"], ["Fund", "50"]]).text(290, 725, "between", 10)
+    text = read(pdf([page])).text
+    for word in ("Name", "Fee", "Bank", "100", "Kind", "Sum", "Fund", "50", "between"):
+        assert text.count(word) == 1
+
+
 def test_a_table_over_two_pages_is_one() -> None:
     first = PdfPage().grid(72, 200, [["Name", "Fee"], ["Bank", "100"]])
     second = PdfPage().grid(72, 780, [["Name", "Fee"], ["Fund", "50"]])
