@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,6 +26,7 @@ from engine.metrics import chunk_quality
 from engine.models import ChunkSet, Document, DocumentInfo, StrategySpec
 from engine.providers import build_models
 from engine.providers.base import Models
+from engine.questions import edit
 from engine.recent import Recent
 from engine.records import Experiment, Plan, Query, QuestionSet
 from engine.settings import Settings, load_settings
@@ -33,6 +35,7 @@ from engine.strategies import registry
 from engine.strategies.base import Strategy
 from engine.strategies.recommend import Recommendation, recommend
 from engine.strategies.source import Source
+from engine.tokens import TokenMap
 
 logger = logging.getLogger(__name__)
 
@@ -173,6 +176,10 @@ class Workbench:
         """Raises NotFound."""
         return self._source(document_id).document
 
+    def tokens(self, document_id: str) -> TokenMap:
+        """The tokens of a document's text, counted once for all strategies. Raises NotFound."""
+        return self._source(document_id).tokens
+
     def original(self, document_id: str) -> bytes:
         """The uploaded bytes. Raises NotFound."""
         return self._folder.original(self._store.document_info(document_id).sha256)
@@ -307,6 +314,37 @@ class Workbench:
         resolved = questions.resolve(question_set, documents)
         self._store.save_question_set(resolved)
         return resolved
+
+    def edit_question_set(
+        self, question_set_id: str, rows: Sequence[Mapping[str, Any]], name: str | None = None
+    ) -> QuestionSet:
+        """Store the set that edited rows make (`questions.edit.EDITED`), its evidence looked up in all documents.
+
+        Where anything changed, it is a new set and the old one stays. Raises NotFound, BadQuestionSet.
+        """
+        return self._resolved(edit.edited(self.question_set(question_set_id), rows, name), None)
+
+    def resolve_question_set(self, question_set_id: str) -> QuestionSet:
+        """Look the evidence of a set up again, in all documents there are now. Raises NotFound."""
+        return self._resolved(self.question_set(question_set_id), None)
+
+    def draft_question_set(self, document_ids: Sequence[str], count: int = 20, seed: int = 0) -> QuestionSet:
+        """Questions drafted from documents by rules, without a model, stored as a set to be reviewed. Raises NotFound, BadRequest when there are none."""
+        documents = [self.document(document_id) for document_id in document_ids]
+        drafted = questions.draft(documents, count, seed)
+        if not drafted:
+            raise BadRequest(
+                "No question could be drafted: no definition, deadline, amount or table row is written in a way the rules understand. Nothing was stored. Write questions in a file and upload it."
+            )
+        name = f"Drafted from {', '.join(document.name for document in documents)}"
+        set_id = ids.digest("question set", name, *(question.question_id for question in drafted))
+        question_set = QuestionSet(question_set_id=set_id, name=name, questions=drafted, created_at=datetime.now(UTC))
+        return self._resolved(question_set, document_ids)
+
+    def check_question_set(self, question_set_id: str) -> tuple[questions.Finding, ...]:
+        """What to know about a question set before it is used. Raises NotFound."""
+        documents = [self.document(info.document_id) for info in self.documents()]
+        return questions.check(self.question_set(question_set_id), documents)
 
     def question_sets(self) -> list[QuestionSetInfo]:
         return self._store.question_sets()
