@@ -4,7 +4,9 @@
 
 FOLDER holds .docx files; without it `../shared/data/docx` or `samples` is taken. Peers that are not installed are named
 and left out. "Kept" is the share of the visible characters of the document (a count over its XML) that stand in the
-output; output is freed of Markdown escapes first. Time is CPU time, the best of N runs, everything warm.
+output; output is freed of Markdown escapes first. "Numbers" is the share of the numbers Word prints before a paragraph
+that stand before it in the output; the expected numbers are those of this reader, which the tests compare with Word's.
+Time is CPU time, the best of N runs, everything warm.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import io
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +35,8 @@ from engine.settings import Settings, load_settings
 
 FOLDERS = (Path("../shared/data/docx"), Path("samples"))
 INSTALL = "pip install -r requirements-bench.txt"
+_OPENING = 12
+"""Characters of a paragraph that must follow its number."""
 _ESCAPE = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|<>~])")
 _TAG = re.compile(r"<[^>]*>")
 
@@ -42,10 +48,37 @@ class Tool(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Share of the visible characters kept (None when the tool failed) and CPU seconds."""
+    """What one tool made of one file."""
 
     kept: float | None
+    """Share of the visible characters; None when the tool failed."""
+    numbers: int
+    """Numbers of paragraphs found in the output."""
     seconds: float
+
+
+@dataclass
+class _Total:
+    """Sums over all files for one tool."""
+
+    size: int = 0
+    kept: float = 0.0
+    expected: int = 0
+    numbers: int = 0
+    seconds: float = 0.0
+    failed: int = 0
+
+    def add(self, result: Result, size: int, expected: int) -> None:
+        self.size += size
+        self.kept += size * (result.kept or 0.0)
+        self.expected += expected
+        self.numbers += result.numbers
+        self.seconds += result.seconds
+        self.failed += result.kept is None
+
+    def line(self) -> str:
+        share = f"{self.numbers}/{self.expected}"
+        return f"{self.kept / self.size if self.size else 0:9.1%}{share:>9}{self.seconds * 1000:8.1f}"
 
 
 def chunkscope(settings: Settings) -> Callable[[bytes], str]:
@@ -104,7 +137,18 @@ def segments(data: bytes, settings: Settings) -> list[list[str]]:
     return [line for root in roots for line in visible_segments(root, styles)]
 
 
-def measure(tool: Tool, data: bytes, visible: Iterable[list[str]], repeats: int) -> Result:
+def numbered_openings(data: bytes, settings: Settings) -> list[str]:
+    """Number and first characters of every paragraph that Word numbers, without white space."""
+    parsed = READER.read(data, "benchmark.docx", settings)
+    openings = []
+    for node in parsed.tree.walk():
+        if node.label and "list" in node.attributes:
+            text = "".join(node.span.slice(parsed.text).lstrip("# ").split())
+            openings.append(text.split("[^")[0][: len("".join(node.label.split())) + _OPENING])
+    return openings
+
+
+def measure(tool: Tool, data: bytes, visible: list[list[str]], openings: list[str], repeats: int) -> Result:
     best = float("inf")
     output = ""
     for _ in range(repeats):
@@ -113,10 +157,12 @@ def measure(tool: Tool, data: bytes, visible: Iterable[list[str]], repeats: int)
             output = tool.read(data)
         except Exception:
             # Any failure of any reader is a result here: the file is not read.
-            return Result(None, time.process_time() - start)
+            return Result(None, 0, time.process_time() - start)
         best = min(best, time.process_time() - start)
     count = count_text(visible, output)
-    return Result(count.kept / count.visible if count.visible else 1.0, best)
+    squeezed = "".join(output.split())
+    found = sum(opening in squeezed for opening in openings)
+    return Result(count.kept / count.visible if count.visible else 1.0, found, best)
 
 
 def main() -> int:
@@ -129,15 +175,16 @@ def main() -> int:
     if not files:
         print("No .docx files found. Name a folder: python -m benchmarks.documents FOLDER")
         return 2
+    warnings.simplefilter("ignore")
     settings = load_settings()
     everyone = tools(settings)
     present = [tool for tool in everyone if importlib.util.find_spec(tool.module) is not None]
     missing = [tool.name for tool in everyone if tool not in present]
     if missing:
         print(f"Not installed and left out: {', '.join(missing)}. To compare with them: {INSTALL}\n")
-    print(f"{'file':42}" + "".join(f"{tool.name:>22}" for tool in present))
-    print(f"{'':42}" + f"{'kept   CPU ms':>22}" * len(present))
-    totals = {tool.name: [0.0, 0.0, 0.0, 0.0] for tool in present}
+    print(f"{'file':42}" + "".join(f"{tool.name:>26}" for tool in present))
+    print(f"{'':42}" + f"{'kept  numbers  CPU ms':>26}" * len(present))
+    totals = {tool.name: _Total() for tool in present}
     for path in files:
         data = path.read_bytes()
         try:
@@ -146,22 +193,17 @@ def main() -> int:
             print(f"{path.name:42}  {error.message}")
             continue
         size = sum(len("".join(piece.split())) for line in visible for piece in line)
+        openings = numbered_openings(data, settings)
         cells = []
         for tool in present:
-            result = measure(tool, data, visible, arguments.repeats)
-            total = totals[tool.name]
-            total[0] += size
-            total[1] += size * (result.kept or 0.0)
-            total[2] += result.seconds
-            total[3] += result.kept is None
-            kept = "failed" if result.kept is None else f"{result.kept:7.1%}"
-            cells.append(f"{kept:>12}{result.seconds * 1000:10.1f}")
+            result = measure(tool, data, visible, openings, arguments.repeats)
+            totals[tool.name].add(result, size, len(openings))
+            kept = "failed" if result.kept is None else f"{result.kept:.1%}"
+            share = f"{result.numbers}/{len(openings)}"
+            cells.append(f"{kept:>9}{share:>9}{result.seconds * 1000:8.1f}")
         print(f"{path.name:42}" + "".join(cells))
-    print(f"{'all (kept weighted by characters)':42}", end="")
-    for tool in present:
-        size, kept_size, seconds, _ = totals[tool.name]
-        print(f"{kept_size / size if size else 0:12.1%}{seconds * 1000:10.1f}", end="")
-    print(f"\n{'files not read':42}" + "".join(f"{totals[tool.name][3]:12.0f}{'':10}" for tool in present))
+    print(f"{'all (kept weighted by characters)':42}" + "".join(totals[tool.name].line() for tool in present))
+    print(f"{'files not read':42}" + "".join(f"{totals[tool.name].failed:9}{'':17}" for tool in present))
     return 0
 
 
