@@ -17,6 +17,7 @@ from engine import documents as reading
 from engine import ids, indexing, questions
 from engine.asking import Asker, Limits
 from engine.bench import plan as planning
+from engine.bench.dry_run import DryRun, DryRunner
 from engine.bench.jobs import JobRunner
 from engine.bench.run import Emit, Runner
 from engine.errors import BadRequest, NotFound, UserError
@@ -26,6 +27,7 @@ from engine.metrics import chunk_quality
 from engine.models import ChunkSet, Document, DocumentInfo, StrategySpec
 from engine.providers import build_models
 from engine.providers.base import Models
+from engine.providers.prices import load_prices
 from engine.questions import edit
 from engine.recent import Recent
 from engine.records import Experiment, Plan, Query, QuestionSet
@@ -44,6 +46,16 @@ SAMPLE_DOCUMENTS = ("regulation.docx", "manual.md")
 SAMPLE_QUESTIONS = "questions.json"
 OPEN_DOCUMENTS = 16
 """Documents kept in memory with their tokens and sentences."""
+FIRST_STRATEGIES = (
+    "fixed_size",
+    "recursive",
+    "sentence",
+    "paragraph",
+    "semantic",
+    "markdown_structure",
+    "parent_child",
+)
+"""Strategies of a first benchmark: different ideas, and none that a chat model has to write for."""
 OPEN_CHUNK_SETS = 24
 """Chunk sets kept in memory, so that looking at one again costs nothing."""
 ASKERS = 4
@@ -429,6 +441,15 @@ class Workbench:
             **options,
         )
 
+    def dry_run(self, plan: Plan) -> DryRun:
+        """Calls, tokens and cost of a benchmark before it runs. Calls no model and stores nothing. Raises BadRequest, NotFound."""
+        documents = [self._store.document_info(document_id) for document_id in plan.document_ids]
+        question_set = self.question_set(plan.question_set_id)
+        planning.check(plan, documents, question_set)
+        prices = load_prices(self.settings.prices_file)
+        runner = DryRunner(self._store, self._index, self.models, self._source, self.chunk, self.settings, prices)
+        return runner.estimate(plan, question_set.questions)
+
     def benchmark(self, plan: Plan, emit: Emit = lambda _: None, request_id: str | None = None) -> Experiment:
         """Run a benchmark to its end in this thread. Raises BadRequest for a plan that cannot give a result."""
         experiment = self._freeze(plan, request_id)
@@ -480,6 +501,12 @@ class Workbench:
         return Runner(self._store, self._index, self.models, self._source, Limits.of(self.settings), askers)
 
     # Samples
+
+    def sample_plan(self, question_set: QuestionSet) -> Plan:
+        """A first benchmark on the samples: every strategy of `FIRST_STRATEGIES` on the sample documents, run with the bundled models or those set."""
+        documents = [info.document_id for info in self.documents() if info.name in SAMPLE_DOCUMENTS]
+        specs = [self.spec(name) for name in FIRST_STRATEGIES]
+        return self.plan(question_set.question_set_id, specs, documents, name="Sample benchmark")
 
     def load_samples(self) -> QuestionSet:
         """Add the sample documents and their questions; nothing happens twice. Returns the question set."""
