@@ -172,7 +172,7 @@ class Connection:
             while not stop.is_set() and (seconds := self._limits.book(tokens)) > 0:
                 await stop.sleep(seconds)
             if stop.is_set():
-                return _Fault("cancelled", "was cancelled before it began", "Start it again when you want it.")
+                return _Fault("cancelled", "was cancelled", "Start it again when you want it.")
             try:
                 async with asyncio.timeout(self.endpoint.timeout if watch else None):
                     return await send()

@@ -59,8 +59,8 @@ def _row(server: FakeOpenAI, fault: str, operation: str) -> Row:
     endpoint = Endpoint(
         base_url=server.url,
         api_key=SecretStr("any"),
-        timeout=0.3 if fault == "hang" else 60.0,
-        retries=2,
+        timeout=2.0 if fault == "hang" else 60.0,
+        retries=0 if fault == "hang" else 2,
         concurrency=1,
         first_pause=0.01,
     )

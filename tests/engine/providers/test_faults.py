@@ -37,7 +37,7 @@ OTHERS = {
     ("wrong_dimension", "embed"): "invalid_output",
     ("missing_vector", "embed"): "invalid_output",
 }
-RETRIED = {"rate_limited", "server_error", "hang", "cut"}
+RETRIED = {"rate_limited", "server_error", "cut"}
 
 
 def test_matrix(fake_openai: FakeOpenAI) -> None:
@@ -66,6 +66,13 @@ def test_passing_faults_are_tried_again(fake_openai: FakeOpenAI, make_embedder: 
     with pytest.raises(ModelCallFailed, match="after 4 tries"):
         make_embedder(retries=3).embed(["another"])
     assert fake_openai.calls("embeddings") == 4
+
+
+def test_a_call_that_timed_out_is_tried_once_more(fake_openai: FakeOpenAI, make_chat: MakeChat) -> None:
+    fake_openai.fault("hang")
+    reply = make_chat(timeout=0.2, retries=5).complete(ChatRequest(({"role": "user", "content": "hello"},)))
+    assert (reply.status, reply.attempts) == ("timeout", 2)
+    assert "Raise REQUEST_TIMEOUT" in reply.detail
 
 
 def test_retry_after_is_honoured_by_all_calls(fake_openai: FakeOpenAI, make_embedder: MakeEmbedder) -> None:

@@ -53,7 +53,7 @@ def test_calls_in_flight_are_bounded_across_threads(fake_openai: FakeOpenAI, mak
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda thread: embedder.embed([f"{thread} {n}" for n in range(8)]), range(4)))
     assert fake_openai.calls("embeddings") == 32
-    assert fake_openai.counters.most_in_flight == 3
+    assert 1 < fake_openai.counters.most_in_flight <= 3
 
 
 def test_order_is_restored_and_every_vector_checked(fake_openai: FakeOpenAI, make_embedder: MakeEmbedder) -> None:
