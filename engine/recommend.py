@@ -22,7 +22,7 @@ PRIMARY_METRICS = (
     "recall@2000tok",
     "delivered.recall@500tok",
     "recall@500tok",
-    "answer_similarity",
+    "judge.answer_similarity",
     "answer_token_f1",
 )
 """What decides, in order of preference: recall at an equal token budget, then answers. Never recall at k, which favours large chunks."""

@@ -55,7 +55,7 @@ def at_tokens(name: str, budget: int) -> str:
     return f"{name}@{budget}tok"
 
 
-_NAME = re.compile(r"(?P<delivered>delivered\.)?(?P<base>[a-z0-9_]+)(?:@(?P<cut>\d+)(?P<tokens>tok)?)?")
+_NAME = re.compile(r"(?P<delivered>delivered\.)?(?P<base>(?:judge\.)?[a-z0-9_]+)(?:@(?P<cut>\d+)(?P<tokens>tok)?)?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import BadParameter
-from engine.metrics import answers, chunk_quality
+from engine.metrics import answers, chunk_quality, judged
 from engine.metrics.base import Described, Metric, split_name
 from engine.metrics.ceiling import CEILINGS
 from engine.metrics.retrieval import RETRIEVAL
@@ -13,6 +13,7 @@ METRICS: tuple[Metric, ...] = (
     *(ceiling.about for ceiling in CEILINGS),
     *chunk_quality.METRICS,
     *answers.METRICS,
+    *judged.METRICS,
 )
 
 _BY_NAME = {metric.name: metric for metric in METRICS}
