@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine import tokens
 from engine.documents.limits import Archive, check_upload
 from engine.documents.names import display_name, shown
 from engine.documents.pool import pool
@@ -52,7 +53,8 @@ def read_document(data: bytes, name: str, settings: Settings) -> Document:
     Raises BadDocument: what is wrong with the file, and what to do.
     """
     check_upload(len(data), name, settings)
-    return pool().read(data, name, settings)
+    document = pool().read(data, name, settings)
+    return document.model_copy(update={"token_count": tokens.count(document.text)})
 
 
 def read_many(source: bytes | Path, name: str, settings: Settings) -> Iterator[FileRead]:

@@ -6,7 +6,7 @@ import hashlib
 import re
 from datetime import UTC, datetime
 
-from engine import ids, tokens
+from engine import ids
 from engine.documents.base import Parsed
 from engine.documents.names import display_name, shown
 from engine.documents.readers import reader
@@ -23,7 +23,10 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def assemble(data: bytes, name: str, settings: Settings) -> Document:
-    """Reads a file in this process. Raises BadDocument in words; anything else is a bug of a reader."""
+    """Reads a file in this process. Tokens are not counted yet: the vocabulary is large, and the app holds it already.
+
+    Raises BadDocument in words; anything else is a bug of a reader.
+    """
     kind = sniff(data, name)
     chosen = reader(kind)
     parsed = chosen.read(data, name, settings)
@@ -38,7 +41,7 @@ def assemble(data: bytes, name: str, settings: Settings) -> Document:
         structure=parsed.structure,
         visible_characters=parsed.visible_characters,
         kept_characters=parsed.kept_characters,
-        token_count=tokens.count(parsed.text),
+        token_count=0,
         node_counts=node_counts(parsed.tree),
         warnings=parsed.warnings,
         metadata=parsed.metadata,

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine import tokens
 from engine.documents.assemble import assemble
 from engine.documents.pool import receive, send
 from engine.errors import BadDocument
@@ -33,7 +32,6 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "wb")
     requests = sys.stdin.buffer
 
-    tokens.encoding()
     # From here on nothing a parser prints may reach the pipe or the terminal: it could be text of the document.
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
