@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from engine import tokens
 from engine.index.base import ChunkIndex, Hit, collection_name
+from engine.lexical import Bm25, fuse
 from engine.models import Chunk, Document, Span, StrategySpec
 from engine.providers.base import Vectors
 from engine.records import RetrievedChunk
 
 ChunkLookup = Callable[[Sequence[str]], Mapping[str, Chunk]]
 DocumentLookup = Callable[[str], Document]
+RetrieverName = Literal["vector", "lexical", "hybrid"]
+
+FUSED_AT_LEAST = 100
+"""Hits of each ranking that a hybrid search fuses, or more where more are asked for."""
+
+
+class Words:
+    """The chunks of one spec for searching by words: BM25 over what is embedded. Immutable, safe for threads."""
+
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self._places = [(chunk.chunk_id, chunk.document_id) for chunk in chunks]
+        self._bm25 = Bm25([chunk.embed_text for chunk in chunks])
+
+    def hits(self, question: str, limit: int) -> list[Hit]:
+        """The `limit` best chunks, best first, scored by BM25. Chunks that share no word with the question are no hits."""
+        return [Hit(*self._places[found.position], found.score) for found in self._bm25.search(question, limit)]
+
+
+def fused(by_vector: Sequence[Hit], by_words: Sequence[Hit], limit: int) -> list[Hit]:
+    """Two rankings as one by reciprocal rank fusion; the score of a hit is its fused score."""
+    known = {hit.chunk_id: hit for hit in (*by_vector, *by_words)}
+    ranked = fuse([[hit.chunk_id for hit in by_vector], [hit.chunk_id for hit in by_words]], limit)
+    return [known[chunk_id]._replace(score=score) for chunk_id, score in ranked]
 
 
 def vector_hits(

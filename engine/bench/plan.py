@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from engine import ids
 from engine.errors import BadRequest
 from engine.models import DocumentInfo
-from engine.providers.base import Models
+from engine.providers.base import ChatModel, Models
 from engine.records import DocumentRef, Experiment, Plan, QuestionSet
 from engine.settings import Settings
 
@@ -30,6 +30,18 @@ _LIBRARIES = (
     "pydantic",
     "streamlit",
 )
+
+
+def answer_with(plan: Plan, models: Models) -> ChatModel | None:
+    """The model that writes the answers of a plan; None: they are extractive, or there are none."""
+    return models.chat if plan.answers else None
+
+
+def answer_seeds(plan: Plan, models: Models) -> tuple[int | None, ...]:
+    """One seed per repeat; the first is None, so that a run without repeats shares its answers. Extractive answers never vary: one."""
+    if answer_with(plan, models) is None:
+        return (None,)
+    return (None, *(plan.seed + repeat for repeat in range(1, plan.repeats)))
 
 
 def check(plan: Plan, documents: Sequence[DocumentInfo], question_set: QuestionSet) -> None:

@@ -1,0 +1,581 @@
+"""What a benchmark would call and cost, from the real chunker, prompts and caches. Nothing is called, nothing is stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from engine import indexing, tokens
+from engine.answer import answer_request, generated
+from engine.asking import Asker, Limits
+from engine.bench.plan import answer_seeds, answer_with
+from engine.errors import ModelCallFailed, NeedsModel
+from engine.index.base import ChunkIndex
+from engine.judge.judge import JUDGE_CALLS, JUDGE_TOKENS, judge_request
+from engine.models import ChunkSet, Record, StrategySpec
+from engine.providers.base import ChatModel, ChatRequest, Models
+from engine.providers.prices import Prices
+from engine.records import Plan, Question, RetrievedChunk
+from engine.retrieve import Words
+from engine.settings import BUNDLED, Settings
+from engine.store import Store
+from engine.strategies import registry
+from engine.strategies.base import Need
+from engine.strategies.source import Source
+
+StageName = Literal["context", "embedding", "answers", "judge"]
+
+ANSWER_TOKENS = (30.0, 120.0)
+"""Tokens of an answer with its quotes, low and expected; MAX_TOKENS is the high end."""
+JUDGE_REPLY_TOKENS = (120.0, 350.0)
+"""Tokens of a verdict, low and expected."""
+PROPOSITION_SHARES = (0.5, 1.2, 3.0)
+"""Tokens of a paragraph's statements as shares of the paragraph: low, expected, high."""
+CONTEXT_SHARES = (0.2, 0.5, 1.0)
+"""Tokens of a written context as shares of the longest one allowed: low, expected, high."""
+MESSAGE_TOKENS = 4
+"""Tokens a chat model adds around each message."""
+
+
+class Range(Record):
+    low: float
+    expected: float
+    high: float
+
+    def plus(self, other: Range) -> Range:
+        return Range(low=self.low + other.low, expected=self.expected + other.expected, high=self.high + other.high)
+
+    def times(self, factor: float) -> Range:
+        return Range(low=self.low * factor, expected=self.expected * factor, high=self.high * factor)
+
+
+def exactly(value: float) -> Range:
+    return Range(low=value, expected=value, high=value)
+
+
+NOTHING = exactly(0)
+
+
+class StageEstimate(Record):
+    """One kind of model call over the whole benchmark. Calls that a cache answers are not counted."""
+
+    stage: StageName
+    model: str | None
+    """None: no model is configured, or the plan does not use one."""
+    calls: Range = NOTHING
+    cached_calls: int = 0
+    """Calls the cache answers, as far as that can be known before anything is found."""
+    input_tokens: Range = NOTHING
+    output_tokens: Range = NOTHING
+    cost_usd: Range | None = NOTHING
+    """None: the price of the model is unknown."""
+
+
+class SpecEstimate(Record):
+    """One strategy spec in a dry run."""
+
+    spec: StrategySpec
+    chunks: int | None = None
+    """None where only the run itself can tell."""
+    indexed: bool = False
+    """Whether all documents are searchable under it already."""
+    problem: str | None = None
+    """Why it would fail, in words."""
+
+
+class DryRun(Record):
+    """A benchmark in numbers, before it runs."""
+
+    estimated_calls: int
+    """Expected calls to models over the network."""
+    estimated_cost_usd: float | None
+    """Expected dollars; None when a price is unknown."""
+    high_cost_usd: float | None
+    """Dollars if every reply is as long as it may be and every verdict is asked for twice; None when a price is unknown."""
+    questions: int
+    cells: int
+    """Questions x strategies x repeats."""
+    stages: tuple[StageEstimate, ...]
+    specs: tuple[SpecEstimate, ...]
+    notes: tuple[str, ...] = ()
+    """What a reader should know, one sentence each."""
+
+    def stage(self, name: StageName) -> StageEstimate:
+        return next(stage for stage in self.stages if stage.stage == name)
+
+
+@dataclass
+class _Stage:
+    calls: Range = NOTHING
+    cached: int = 0
+    input: Range = NOTHING
+    output: Range = NOTHING
+
+    def add(self, calls: Range, tokens_in: Range, tokens_out: Range = NOTHING, cached: int = 0) -> None:
+        self.calls = self.calls.plus(calls)
+        self.input = self.input.plus(tokens_in)
+        self.output = self.output.plus(tokens_out)
+        self.cached += cached
+
+
+@dataclass
+class _Prepared:
+    """What one spec looks like before it is run."""
+
+    spec: StrategySpec
+    chunk_sets: list[ChunkSet | None] = field(default_factory=list)
+    """Per document; None where cutting would call a model."""
+    ready: bool = False
+    problem: str | None = None
+    passage: Range = NOTHING
+    """Tokens delivered for one hit."""
+
+    @property
+    def known(self) -> list[ChunkSet]:
+        return [each for each in self.chunk_sets if each is not None]
+
+
+class DryRunner:
+    """Estimates benchmarks against one set of models, caches and index.
+
+    `chunk`: cuts a document without storing anything; it is only called where no model has to be asked.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        index: ChunkIndex,
+        models: Models,
+        source: Callable[[str], Source],
+        chunk: Callable[[str, StrategySpec], ChunkSet],
+        settings: Settings,
+        prices: Prices,
+    ) -> None:
+        self.store = store
+        self.index = index
+        self.models = models
+        self.source = source
+        self.chunk = chunk
+        self.settings = settings
+        self.prices = prices
+
+    def estimate(self, plan: Plan, questions: Sequence[Question]) -> DryRun:
+        """Calls, tokens and dollars of a plan. Makes no call. Raises NotFound for a document that is gone."""
+        return _Estimate(self, plan, questions).result()
+
+
+class _Estimate:
+    def __init__(self, runner: DryRunner, plan: Plan, questions: Sequence[Question]) -> None:
+        self._runner = runner
+        self._models = runner.models
+        self._plan = plan
+        self._questions = questions
+        self._limits = Limits.of(runner.settings)
+        self._stages: dict[StageName, _Stage] = {
+            "context": _Stage(),
+            "embedding": _Stage(),
+            "answers": _Stage(),
+            "judge": _Stage(),
+        }
+        self._seen_texts: set[str] = set()
+        self._notes: list[str] = []
+
+    def result(self) -> DryRun:
+        sources = [self._runner.source(document_id) for document_id in self._plan.document_ids]
+        prepared = [self._prepare(spec, sources) for spec in self._plan.specs]
+        working = [each for each in prepared if each.problem is None]
+        if working and self._plan.retriever != "lexical":
+            self._embed_questions()
+        for each in working:
+            self._ask(each)
+        stages = tuple(self._stage_estimate(name) for name in self._stages)
+        costs = [stage.cost_usd for stage in stages]
+        expected = _sum(None if cost is None else cost.expected for cost in costs)
+        high = _sum(None if cost is None else cost.high for cost in costs)
+        self._note(stages, prepared, expected, high)
+        return DryRun(
+            estimated_calls=round(sum(stage.calls.expected for stage in stages)),
+            estimated_cost_usd=expected,
+            high_cost_usd=high,
+            questions=len(self._questions),
+            cells=len(self._questions) * len(self._plan.specs) * len(answer_seeds(self._plan, self._models)),
+            stages=stages,
+            specs=tuple(
+                SpecEstimate(
+                    spec=each.spec,
+                    chunks=sum(len(found.chunks) for found in each.known)
+                    if each.problem is None and len(each.known) == len(sources)
+                    else None,
+                    indexed=each.ready,
+                    problem=each.problem,
+                )
+                for each in prepared
+            ),
+            notes=tuple(self._notes),
+        )
+
+    # Indexing
+
+    def _prepare(self, spec: StrategySpec, sources: Sequence[Source]) -> _Prepared:
+        prepared = _Prepared(spec)
+        strategy = registry.strategy(spec.strategy_name)
+        try:
+            strategy.check_models(self._models)
+            model = indexing.vector_model(spec, self._models)
+            if self._models.embedder is None and self._plan.retriever != "lexical":
+                raise NeedsModel("Searching needs an embedder and none is configured. Set EMBEDDING_MODEL.")
+        except NeedsModel as error:
+            prepared.problem = error.message
+            return prepared
+        ids = [source.document.document_id for source in sources]
+        stored = self._runner.store.ready_documents(ids, spec.spec_id, model)
+        prepared.ready = len(stored) == len(set(ids))
+        for source in sources:
+            found, requests = self._chunks(source, spec)
+            prepared.chunk_sets.append(found)
+            if source.document.document_id not in stored:
+                self._index(source, spec, found, requests)
+        prepared.passage = self._passage(prepared, sources)
+        return prepared
+
+    def _chunks(self, source: Source, spec: StrategySpec) -> tuple[ChunkSet | None, Sequence[ChatRequest]]:
+        """The chunks of one document where they can be had without a call, and the calls that are missing."""
+        document_id = source.document.document_id
+        made_with = indexing.chunked_with(spec, self._models)
+        strategy = registry.strategy(spec.strategy_name)
+        if strategy.needs:
+            known = self._runner.store.chunk_set(document_id, spec, made_with)
+            if known is not None:
+                return known, ()
+        requests: Sequence[ChatRequest] = ()
+        if Need.CHAT in strategy.needs:
+            asked = strategy.requests(source, strategy.parse(spec.params))
+            requests = _uncached(self._models.chat, asked)
+            self._stages["context"].cached += len(asked) - len(requests)
+        calls_embedder = Need.EMBEDDER in strategy.needs and self._models.embedder is not None and not self._is_bundled
+        if requests or calls_embedder or Need.TOKEN_EMBEDDER in strategy.needs:
+            return None, requests
+        return self._runner.chunk(document_id, spec), ()
+
+    def _index(
+        self, source: Source, spec: StrategySpec, found: ChunkSet | None, requests: Sequence[ChatRequest]
+    ) -> None:
+        written = self._contexts(requests)
+        if self._plan.retriever == "lexical" or Need.TOKEN_EMBEDDER in registry.strategy(spec.strategy_name).needs:
+            return
+        if found is not None:
+            self._embed([chunk.embed_text for chunk in found.chunks])
+            return
+        size = source.document.token_count
+        overlap = spec.params.get("overlap", 0) / max(1, spec.params.get("size", 1))
+        if requests and requests[0].purpose == "propositions":
+            texts, amount = written.times(1 / 25), written
+        elif requests:
+            texts, amount = exactly(len(requests)), exactly(size * (1 + overlap)).plus(written)
+        else:
+            # A strategy that compares sentences embeds them before it knows its chunks.
+            sentences = len(source.sentences)
+            texts = Range(low=sentences, expected=sentences * 1.2, high=sentences * 2)
+            amount = Range(low=size, expected=size * 2, high=size * (2 + overlap))
+        self._embed_unknown(texts, amount)
+
+    def _contexts(self, requests: Sequence[ChatRequest]) -> Range:
+        """Counts the calls that write contexts; returns the tokens they write."""
+        total = NOTHING
+        for asked in requests:
+            size = _request_tokens(asked)
+            if asked.purpose == "propositions":
+                passage = tokens.count(asked.messages[-1]["content"])
+                written = Range(
+                    low=passage * PROPOSITION_SHARES[0],
+                    expected=passage * PROPOSITION_SHARES[1],
+                    high=min(asked.max_tokens, passage * PROPOSITION_SHARES[2]),
+                )
+            else:
+                low, expected, high = (asked.max_tokens * share for share in CONTEXT_SHARES)
+                written = Range(low=low, expected=expected, high=high)
+            self._stages["context"].add(exactly(1), exactly(size), written)
+            total = total.plus(written)
+        return total
+
+    def _embed(self, texts: Sequence[str], kind: Literal["passage", "query"] = "passage") -> None:
+        """Counts the calls that embed texts which no cache and no earlier text of this run has."""
+        if self._is_bundled or self._is_local:
+            return
+        new = [text for text in dict.fromkeys(texts) if text not in self._seen_texts]
+        self._seen_texts.update(new)
+        uncached = getattr(self._models.embedder, "uncached", None)
+        missing = list(new) if uncached is None else uncached(new, kind)
+        if not missing:
+            return
+        amount = sum(tokens.count(text) for text in missing)
+        self._stages["embedding"].add(exactly(self._batches(len(missing), amount)), exactly(amount))
+
+    def _embed_unknown(self, texts: Range, amount: Range) -> None:
+        if self._is_bundled or self._is_local:
+            return
+        calls = Range(
+            low=self._batches(texts.low, amount.low),
+            expected=self._batches(texts.expected, amount.expected),
+            high=self._batches(texts.high, amount.high),
+        )
+        self._stages["embedding"].add(calls, amount)
+
+    def _batches(self, texts: float, amount: float) -> int:
+        limits = self._batch_limits
+        return max(1, math.ceil(texts / limits[0]), math.ceil(amount / limits[1]))
+
+    @cached_property
+    def _batch_limits(self) -> tuple[int, int]:
+        from engine.providers.openai_embedder import OPENAI_LIMITS, SERVER_LIMITS
+
+        settings = self._runner.settings
+        limits = SERVER_LIMITS if settings.embedding_base_url or settings.openai_base_url else OPENAI_LIMITS
+        return limits.texts, limits.tokens
+
+    @property
+    def _is_bundled(self) -> bool:
+        return self._models.embedder is not None and self._models.embedder.model == BUNDLED
+
+    @property
+    def _is_local(self) -> bool:
+        return self._models.embedder is not None and self._models.embedder.model.startswith("local:")
+
+    def _embed_questions(self) -> None:
+        self._embed([question.question for question in self._questions], "query")
+
+    def _passage(self, prepared: _Prepared, sources: Sequence[Source]) -> Range:
+        """Tokens of the text delivered for one hit."""
+        sizes: list[int] = []
+        for source, found in zip(sources, prepared.chunk_sets, strict=True):
+            if found is None:
+                continue
+            parents = {chunk.parent_span for chunk in found.chunks if chunk.parent_span is not None}
+            sizes.extend(source.tokens.count(*span) for span in parents)
+            sizes.extend(chunk.token_count for chunk in found.chunks if chunk.parent_span is None)
+        if sizes:
+            low, high = np.percentile(sizes, [5, 95])
+            return Range(low=float(low), expected=float(np.mean(sizes)), high=float(high))
+        size = float(prepared.spec.params.get("size") or 256)
+        return Range(low=size / 4, expected=size * 0.8, high=size)
+
+    # Asking
+
+    def _ask(self, prepared: _Prepared) -> None:
+        chat = answer_with(self._plan, self._models)
+        if not self._plan.answers:
+            return
+        if chat is None:
+            self._extract(prepared)
+            return
+        judge = self._models.judge if self._plan.judge else None
+        if prepared.ready and len(prepared.known) == len(prepared.chunk_sets) and self._questions_are_free:
+            self._ask_exactly(prepared, chat, judge)
+        else:
+            for question in self._questions:
+                for _ in answer_seeds(self._plan, self._models):
+                    self._ask_unknown(prepared, question, judge)
+
+    def _ask_exactly(self, prepared: _Prepared, chat: ChatModel, judge: ChatModel | None) -> None:
+        """Searches, so that the very requests are known, and the cache says which were answered before."""
+        chunks = [chunk for found in prepared.known for chunk in found.chunks]
+        by_id = {chunk.chunk_id: chunk for chunk in chunks}
+        plan, runner = self._plan, self._runner
+        words = None if plan.retriever == "vector" else Words(chunks)
+        asker = Asker(self._models, runner.index, lambda _: by_id, runner.source, self._limits)
+        for question in self._questions:
+            found = asker.search(question.question, prepared.spec, plan.document_ids, plan.top_k, plan.retriever, words)
+            given = [hit for hit in found[: plan.top_k] if hit.delivered_span is not None]
+            if not given:
+                continue
+            asked = answer_request(question.question, given, self._limits.max_tokens, self._limits.temperature)
+            for seed in answer_seeds(plan, self._models):
+                self._one_answer(question, given, replace(asked, seed=seed), chat, judge)
+
+    def _one_answer(
+        self,
+        question: Question,
+        given: Sequence[RetrievedChunk],
+        asked: ChatRequest,
+        chat: ChatModel,
+        judge: ChatModel | None,
+    ) -> None:
+        passages = exactly(sum(_delivered_tokens(hit) for hit in given))
+        if _uncached(chat, [asked]):
+            self._stages["answers"].add(
+                exactly(1), exactly(_frame_tokens(question) + passages.expected), self._answer_tokens
+            )
+            if judge is not None:
+                self._judge_unknown(question, passages)
+            return
+        self._stages["answers"].cached += 1
+        if judge is None:
+            return
+        try:
+            document = self._runner.source
+            answer = generated(chat.complete(asked), chat.model, given, lambda each: document(each).document)
+        except ModelCallFailed:
+            return
+        verdict = judge_request(question.question, question.answer, answer.text, given, asked.seed)
+        if _uncached(judge, [verdict]):
+            self._judge_unknown(question, passages, exactly(tokens.count(answer.text)))
+        else:
+            self._stages["judge"].cached += 1
+
+    def _ask_unknown(self, prepared: _Prepared, question: Question, judge: ChatModel | None) -> None:
+        cap, k = self._limits.context_tokens, self._plan.top_k
+        passages = Range(
+            low=min(cap, k * prepared.passage.low),
+            expected=min(cap, k * prepared.passage.expected),
+            high=min(cap, k * prepared.passage.high),
+        )
+        self._stages["answers"].add(exactly(1), passages.plus(exactly(_frame_tokens(question))), self._answer_tokens)
+        if judge is not None:
+            self._judge_unknown(question, passages)
+
+    def _judge_unknown(self, question: Question, passages: Range, answer: Range | None = None) -> None:
+        said = answer or self._answer_tokens
+        frame = exactly(_judge_frame_tokens(question))
+        once = passages.plus(said).plus(frame)
+        self._stages["judge"].add(
+            Range(low=JUDGE_CALLS, expected=JUDGE_CALLS, high=JUDGE_CALLS + 1),
+            Range(low=once.low, expected=once.expected, high=2 * once.high + JUDGE_TOKENS),
+            Range(low=JUDGE_REPLY_TOKENS[0], expected=JUDGE_REPLY_TOKENS[1], high=2 * JUDGE_TOKENS),
+        )
+
+    def _extract(self, prepared: _Prepared) -> None:
+        """Extractive answers compare sentences of the found text with the question."""
+        if self._is_bundled or self._is_local or self._models.embedder is None:
+            return
+        k, n = self._plan.top_k, len(self._questions)
+        found = prepared.passage.times(k * n)
+        size = sum(self._runner.source(each).document.token_count for each in self._plan.document_ids)
+        amount = Range(low=0.0, expected=min(size, found.expected), high=min(size, found.high))
+        self._stages["embedding"].add(Range(low=0.0, expected=n, high=n), amount)
+
+    @property
+    def _answer_tokens(self) -> Range:
+        low, expected = ANSWER_TOKENS
+        high = float(self._limits.max_tokens)
+        return Range(low=min(low, high), expected=min(expected, high), high=high)
+
+    @cached_property
+    def _questions_are_free(self) -> bool:
+        """Whether searching for the questions calls no model."""
+        if self._plan.retriever == "lexical" or self._is_bundled:
+            return True
+        uncached: Any = getattr(self._models.embedder, "uncached", None)
+        return uncached is not None and not uncached([q.question for q in self._questions], "query")
+
+    # Summing up
+
+    def _stage_estimate(self, name: StageName) -> StageEstimate:
+        stage = self._stages[name]
+        model = {
+            "context": self._models.chat,
+            "embedding": self._models.embedder,
+            "answers": answer_with(self._plan, self._models),
+            "judge": self._models.judge if self._plan.judge else None,
+        }[name]
+        cost: Range | None = NOTHING
+        if model is not None and stage.calls.high > 0:
+            cost = self._cost(model.model, stage)
+        return StageEstimate(
+            stage=name,
+            model=None if model is None else model.model,
+            calls=stage.calls,
+            cached_calls=stage.cached,
+            input_tokens=_whole(stage.input),
+            output_tokens=_whole(stage.output),
+            cost_usd=cost,
+        )
+
+    def _cost(self, model: str, stage: _Stage) -> Range | None:
+        values = [
+            self._runner.prices.cost(model, round(getattr(stage.input, each)), round(getattr(stage.output, each)))
+            for each in ("low", "expected", "high")
+        ]
+        if any(value is None for value in values):
+            return None
+        low, expected, high = (float(value or 0.0) for value in values)
+        return Range(low=low, expected=expected, high=high)
+
+    def _note(
+        self,
+        stages: Sequence[StageEstimate],
+        prepared: Sequence[_Prepared],
+        expected: float | None,
+        high: float | None,
+    ) -> None:
+        plan, notes = self._plan, self._notes
+        notes.extend(f"{each.spec.label} will fail: {each.problem}" for each in prepared if each.problem)
+        for stage in stages:
+            if stage.cost_usd is None:
+                notes.append(
+                    f"The price of {stage.model} ({stage.stage}) is not known, so the cost is not either. Name it in PRICES_FILE."
+                )
+        cached = sum(stage.cached_calls for stage in stages)
+        if cached:
+            notes.append(f"{cached:,} calls are answered from the cache and cost nothing.")
+        if self._is_bundled or self._is_local:
+            notes.append("Embeddings are computed on this machine: no calls, no cost.")
+        if plan.answers and self._models.chat is None:
+            notes.append("Answers are extractive, no model writes them.")
+        if plan.judge and self._models.judge is None:
+            notes.append("There is no judge model, so answers are not judged. Set OPENAI_API_KEY or JUDGE_BASE_URL.")
+        elif plan.judge and answer_with(plan, self._models) is None:
+            notes.append("Only answers that a model wrote are judged, and none will be.")
+        if plan.repeats > 1 and answer_with(plan, self._models) is None:
+            notes.append("Repeats change nothing without a chat model, so each question is asked once.")
+        if plan.budget_usd is None:
+            return
+        if high is None:
+            notes.append("The budget cannot be kept while a price is unknown, so the benchmark will not start.")
+        elif expected is not None and expected > plan.budget_usd:
+            notes.append(
+                f"The expected cost of ${expected:.4f} is above the budget of ${plan.budget_usd:.4f}: the run would stop before its end and keep what is finished."
+            )
+        elif high > plan.budget_usd:
+            notes.append(
+                f"At the high end (${high:.4f}) the budget of ${plan.budget_usd:.4f} would stop the run before its end."
+            )
+
+
+def _uncached(chat: ChatModel | None, requests: Sequence[ChatRequest]) -> list[ChatRequest]:
+    look_up = getattr(chat, "uncached", None)
+    if look_up is None:
+        return list(requests)
+    found: list[ChatRequest] = look_up(requests)
+    return found
+
+
+def _request_tokens(request: ChatRequest) -> int:
+    return sum(tokens.count(message["content"]) + MESSAGE_TOKENS for message in request.messages)
+
+
+def _frame_tokens(question: Question) -> int:
+    """Tokens of the answer prompt without its passages."""
+    return _request_tokens(answer_request(question.question, (), 1, 0.0))
+
+
+def _judge_frame_tokens(question: Question) -> int:
+    """Tokens of the judge's prompt without answer and passages."""
+    return _request_tokens(judge_request(question.question, question.answer, "", ()))
+
+
+def _delivered_tokens(hit: RetrievedChunk) -> int:
+    return hit.chunk.token_count if hit.delivered_text == hit.chunk.text else tokens.count(hit.delivered_text)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    found = list(values)
+    return None if any(value is None for value in found) else math.fsum(value or 0.0 for value in found)
+
+
+def _whole(amount: Range) -> Range:
+    return Range(low=round(amount.low), expected=round(amount.expected), high=round(amount.high))
