@@ -66,14 +66,18 @@ class ClusterSemantic(Strategy[ClusterSemanticParams]):
         embed_seconds = time.perf_counter() - began
         free = [0, *Seams(source.text, source.headings).kept([span.start for span in source.sentences[1:]])]
         units = _join(source, free, vectors, params.piece_tokens)
-        ruler = TokenRuler(source.tokens)
-        # Only a single piece above the cap is still cut here.
-        levels = [Level("sentence", between(free))]
         made: list[Piece] = []
         first = 0
         for stop in best_stops(units, params.max_tokens, source.tokens):
-            parts = pack(units.edges[first], units.edges[stop], levels, ruler, params.max_tokens)
-            made.extend(pieces(parts, ruler))
+            start, end = units.edges[first], units.edges[stop]
+            count = source.tokens.count(start, end)
+            if count <= params.max_tokens:
+                made.append(Piece(start, end, token_count=count))
+            else:
+                # A single piece above the cap.
+                ruler = TokenRuler(source.tokens)
+                parts = pack(start, end, [Level("sentence", between(free))], ruler, params.max_tokens)
+                made.extend(pieces(parts, ruler))
             first = stop
         return Cut(made, seconds={"embed": embed_seconds})
 
@@ -128,9 +132,8 @@ def best_stops(units: Units, max_tokens: int, tokens: TokenMap) -> list[int]:
     shares = units.shares.tolist()
     best = [0.0]
     froms = [0]
-    for stop, row in enumerate(gains, start=1):
-        lowest = max(0, stop - len(row))
-        values = list(map(add, best[lowest:], row[-(stop - lowest) :]))
+    for stop, (row, lowest) in enumerate(zip(gains, _lowest(units, max_tokens).tolist(), strict=True), start=1):
+        values = list(map(add, best[lowest:], row[lowest - stop :]))
         while True:
             value = max(values)
             start = lowest + values.index(value)
@@ -148,14 +151,19 @@ def best_stops(units: Units, max_tokens: int, tokens: TokenMap) -> list[int]:
     return stops[::-1]
 
 
+def _lowest(units: Units, max_tokens: int) -> NDArray[np.int64]:
+    """The first piece with which piece j can share a chunk, by the tokens of the whole text; at most j: shape `(n_pieces,)`."""
+    first = np.searchsorted(units.shares, units.shares[1:] - max_tokens)
+    return np.minimum(first, np.arange(first.size))
+
+
 def _gains(units: Units, max_tokens: int) -> NDArray[np.float64]:
     """`gains[j, n - 1]`: what the chunk of the `n` pieces up to and with piece j adds to the objective; -inf above the cap.
 
     Only pieces that can share a chunk are compared: shape `(n_pieces, widest chunk)`, so memory grows linearly with the text.
     """
     n_pieces = len(units.edges) - 1
-    widest = int(np.max(np.arange(1, n_pieces + 1) - np.searchsorted(units.shares, units.shares[1:] - max_tokens)))
-    widest = max(1, widest)
+    widest = int(np.max(np.arange(1, n_pieces + 1) - _lowest(units, max_tokens)))
     gains = np.full((n_pieces, widest), -np.inf)
     gains[:, 0] = 0.0
     mean = _mean_cosine(units.vectors)
