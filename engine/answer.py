@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -75,6 +76,24 @@ def closed_book_request(question: str, max_tokens: int, temperature: float) -> C
     """The call that answers a question from the model's memory alone: the baseline for texts it may have been trained on."""
     made = request("answer_closed_book", {"Question": question}, max_tokens=max_tokens, purpose="answer", schema=SCHEMA)
     return replace(made, temperature=temperature)
+
+
+_ANSWER = re.compile(r'"answer"\s*:\s*"((?:[^"\\]|\\.)*)')
+
+
+def partial_answer(written: str) -> str:
+    """The answer in the beginning of a reply that is still being written; empty before it starts."""
+    match = _ANSWER.search(written)
+    if match is None:
+        return ""
+    # The end may be half of an escape such as \u00; what stands before it is whole.
+    raw = match[1]
+    for cut in range(min(6, len(raw)) + 1):
+        try:
+            return str(json.loads(f'"{raw[: len(raw) - cut]}"'))
+        except ValueError:
+            continue
+    return ""
 
 
 def generated(
