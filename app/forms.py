@@ -9,12 +9,45 @@ import streamlit as st
 from annotated_types import Ge, Gt, Le
 from pydantic.fields import FieldInfo
 
+from app.text import plain
 from engine import Workbench
 from engine.models import StrategySpec
 from engine.strategies.base import Strategy
+from engine.strategies.presets import PRESETS
 
 
-def spec_input(workbench: Workbench, strategy: Strategy[Any], key: str) -> StrategySpec:
+def load(spec: StrategySpec, key: str) -> None:
+    """Make the widgets of a picker show a spec. Only before they are drawn, or in a callback."""
+    st.session_state[f"{key}.strategy"] = spec.strategy_name
+    for name, value in spec.params.items():
+        st.session_state[f"{key}.{spec.strategy_name}.{name}"] = value
+
+
+def spec_picker(workbench: Workbench, key: str, start: StrategySpec) -> StrategySpec:
+    """A strategy select box with its parameters in a popover. Raises BadParameter in words.
+
+    `start` is shown when the picker is drawn for the first time or again after other pages.
+    """
+    strategies = {strategy.name: strategy for strategy in workbench.strategies()}
+    if f"{key}.strategy" not in st.session_state:
+        load(start, key)
+    choice, details = st.columns([3, 2], vertical_alignment="bottom")
+    name = choice.selectbox(
+        "Strategy", list(strategies), format_func=lambda each: strategies[each].title, key=f"{key}.strategy"
+    )
+    strategy = strategies[name]
+    with details.popover("Parameters", width="stretch"):
+        guidance(strategy)
+        _preset_picker(workbench, strategy, key)
+        return spec_form(workbench, strategy, key)
+
+
+def guidance(strategy: Strategy[Any]) -> None:
+    st.caption(strategy.rule)
+    st.caption(f"Best for: {strategy.best_for} Avoid when: {strategy.avoid_when} Cost: {strategy.cost}")
+
+
+def spec_form(workbench: Workbench, strategy: Strategy[Any], key: str) -> StrategySpec:
     """Widgets for every parameter of a strategy, and the spec they make. Raises BadParameter in words."""
     defaults = workbench.spec(strategy.name).params
     values = {
@@ -24,27 +57,47 @@ def spec_input(workbench: Workbench, strategy: Strategy[Any], key: str) -> Strat
     return workbench.spec(strategy.name, values)
 
 
+def _preset_picker(workbench: Workbench, strategy: Strategy[Any], key: str) -> None:
+    titles = {preset.name: preset.title for preset in PRESETS}
+    chosen = f"{key}.preset"
+
+    def apply() -> None:
+        name = st.session_state[chosen]
+        preset = next((each for each in PRESETS if each.name == name), None)
+        load(preset.spec(strategy.name) if preset else workbench.spec(strategy.name), key)
+
+    st.selectbox(
+        "Start values for",
+        [None, *titles],
+        format_func=lambda name: titles[name] if name else "the strategy's defaults",
+        key=chosen,
+        on_change=apply,
+        help="Sizes and overlaps for a kind of document. They are starting values: a benchmark decides whether they hold.",
+    )
+    preset = next((each for each in PRESETS if each.name == st.session_state[chosen]), None)
+    if preset is not None:
+        st.caption(plain(preset.reason))
+
+
 def _widget(name: str, field: FieldInfo, default: Any, key: str) -> Any:
     label = name.replace("_", " ").capitalize()
     kind = field.annotation
+    if key not in st.session_state:
+        st.session_state[key] = default
     if typing.get_origin(kind) is Literal:
-        options = list(typing.get_args(kind))
-        return st.selectbox(
-            label, options, options.index(default), help=field.description, key=key, persist_state="session"
-        )
+        return st.selectbox(label, list(typing.get_args(kind)), help=field.description, key=key)
     if kind is bool:
-        return st.checkbox(label, default, help=field.description, key=key, persist_state="session")
+        return st.checkbox(label, help=field.description, key=key)
     low, high = _range(field)
     if kind is int:
+        st.session_state[key] = int(st.session_state[key])
         ends = [None if end is None else int(end) for end in (low, high)]
-        return st.number_input(label, *ends, int(default), 1, help=field.description, key=key, persist_state="session")
+        return st.number_input(label, *ends, step=1, help=field.description, key=key)
     if kind is float:
-        return st.number_input(
-            label, low, high, float(default), 0.05, help=field.description, key=key, persist_state="session"
-        )
-    return st.text_input(
-        label, "" if default is None else str(default), help=field.description, key=key, persist_state="session"
-    )
+        st.session_state[key] = float(st.session_state[key])
+        return st.number_input(label, low, high, step=0.05, help=field.description, key=key)
+    st.session_state[key] = "" if st.session_state[key] is None else str(st.session_state[key])
+    return st.text_input(label, help=field.description, key=key) or None
 
 
 def _range(field: FieldInfo) -> tuple[float | None, float | None]:

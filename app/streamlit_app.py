@@ -6,25 +6,25 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import state
+from app import jobs, sign_in, state
 from app.states import bench, guard
+from app.text import plain
+from engine import Workbench
 
-PAGES = Path(__file__).resolve().parents[1] / "pages"
+HERE = Path(__file__).resolve().parent
+PAGES = HERE.parent / "pages"
 
-st.set_page_config(page_title="Chunkscope", page_icon=":material/content_cut:", layout="wide")
+st.set_page_config(page_title="Chunkscope", page_icon=(HERE / "icon.svg").as_posix(), layout="wide")
+st.html("<style>.stMainBlockContainer { padding: 3.5rem 3rem 4rem; }</style>")
+sign_in.require()
 
 page = st.navigation(
     [
         st.Page(PAGES / "upload.py", title="Upload", icon=":material/upload_file:", default=True),
-        st.Page(
-            PAGES / "chunk_inspector.py",
-            title="Chunk Inspector",
-            icon=":material/content_cut:",
-            url_path="chunk_inspector",
-        ),
-        st.Page(PAGES / "ask.py", title="Ask", icon=":material/forum:", url_path="ask"),
-        st.Page(PAGES / "benchmark.py", title="Benchmark", icon=":material/leaderboard:", url_path="benchmark"),
-        st.Page(PAGES / "history.py", title="History", icon=":material/history:", url_path="history"),
+        st.Page(PAGES / "chunk_inspector.py", title="Chunk Inspector", icon=":material/content_cut:"),
+        st.Page(PAGES / "ask.py", title="Ask", icon=":material/forum:"),
+        st.Page(PAGES / "benchmark.py", title="Benchmark", icon=":material/leaderboard:"),
+        st.Page(PAGES / "history.py", title="History", icon=":material/history:"),
     ],
     position="top",
 )
@@ -32,38 +32,40 @@ page = st.navigation(
 workbench = bench()
 
 
-@st.fragment(run_every=2.0)
-def running() -> None:
-    """The benchmark that runs, on every page."""
-    for job in workbench.jobs():
-        stages = job.progress.get("stages", {})
-        asked = [stage.get("ask", {}) for stage in stages.values()]
-        done = sum(each.get("done", 0) for each in asked)
-        total = sum(each.get("total", 0) for each in asked)
-        st.progress(done / total if total else 0.0, text=f"Benchmark {job.state}: {done} of {total or '?'} answers")
+def document_picker(workbench: Workbench) -> None:
+    documents = workbench.documents()
+    current = state.chosen_document(documents)
+    if current is None:
+        st.caption("No documents yet.")
+        return
+    names = state.distinct_names(documents)
+    st.session_state["frame.document"] = current.document_id
+    st.selectbox(
+        "Document",
+        list(names),
+        format_func=lambda document_id: names[document_id],
+        help="The document that Upload and the Chunk Inspector show.",
+        key="frame.document",
+        on_change=lambda: state.choose(state.DOCUMENT, st.session_state["frame.document"]),
+    )
+    state.choose(state.DOCUMENT, current.document_id)
+    state.publish(state.DOCUMENT)
+
+
+def models_in_use(workbench: Workbench) -> None:
+    embedder, chat, judge = workbench.models.embedder, workbench.models.chat, workbench.models.judge
+    st.caption(f"Embeddings: {plain(embedder.model) if embedder else 'none'}")
+    st.caption(f"Answers: {plain(chat.model) if chat else 'extractive, no LLM'}")
+    st.caption(f"Judge: {plain(judge.model) if judge else 'none, needs a model'}")
+    if chat is None:
+        st.caption("Bundled models, no key. Set OPENAI_API_KEY for generated answers and a judge.")
 
 
 with st.sidebar:
     st.markdown("### Chunkscope")
     with guard():
-        documents = workbench.documents()
-        if documents:
-            names = {document.document_id: document.name for document in documents}
-            current = state.chosen_document(documents)
-            choice = st.selectbox(
-                "Document",
-                list(names),
-                index=list(names).index(current.document_id) if current else 0,
-                format_func=lambda document_id: names[document_id],
-                help="The document the Chunk Inspector shows.",
-            )
-            if choice and (current is None or choice != current.document_id):
-                state.choose_document(choice)
-        else:
-            st.caption("No documents yet.")
-        embedder, chat = workbench.models.embedder, workbench.models.chat
-        st.caption(f"Embeddings: {embedder.model if embedder else 'none'}")
-        st.caption(f"Answers: {chat.model}" if chat else "Answers: extractive, no LLM. Bundled models, no key.")
-        running()
+        document_picker(workbench)
+        models_in_use(workbench)
+        jobs.chip(workbench)
 
 page.run()

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
-from engine.models import ChunkSet, Document, DocumentInfo, Node
-from engine.records import Experiment, Question, QuestionSet
+from app.text import counted
+from app.theme import titled
+from engine.metrics import chunk_quality
+from engine.metrics.base import Metric
+from engine.metrics.boundaries import agreement as share_of_common
+from engine.metrics.boundaries import boundaries
+from engine.models import ChunkSet, Document, DocumentInfo, Node, Span
+from engine.questions import Finding
+from engine.records import Experiment, QuestionSet
 from engine.store import ExperimentSummary
 from engine.tokens import TokenMap
 
@@ -21,8 +29,8 @@ def documents(infos: Sequence[DocumentInfo]) -> pd.DataFrame:
             "articles": info.node_counts.get("article", 0),
             "tables": info.node_counts.get("table", 0),
             "structure": f"{info.structure.rule} ({info.structure.confidence})",
-            "text kept": kept_in_words(info),
-            "warnings": sum(notice.count for notice in info.warnings),
+            "text kept": f"{info.kept_characters / info.visible_characters:.2%}" if info.visible_characters else "",
+            "warnings": "; ".join(notice.message for notice in info.warnings) or "none",
             "added": info.created_at,
         }
         for info in infos
@@ -33,9 +41,8 @@ def kept_in_words(info: DocumentInfo) -> str:
     return f"{info.kept_characters:,} of {info.visible_characters:,} characters kept."
 
 
-def tree(document: Document) -> pd.DataFrame:
-    """One row per section, article and table, indented by depth, with its tokens."""
-    tokens = TokenMap(document.text)
+def tree(document: Document, tokens: TokenMap) -> pd.DataFrame:
+    """One row per section, article and table, indented by depth, with its tokens and where it stands."""
     rows: list[dict[str, object]] = []
 
     def add(node: Node, depth: int) -> None:
@@ -43,10 +50,11 @@ def tree(document: Document) -> pd.DataFrame:
             name = node.name or node.kind.value.capitalize()
             rows.append(
                 {
-                    "node": "\u2003" * depth + name,
+                    "part": "\u2003" * depth + name,
                     "kind": node.kind.value,
                     "tokens": tokens.share(node.span.start, node.span.end),
-                    "rule": node.rule or "",
+                    "found by": node.rule or "",
+                    "start": node.span.start,
                 }
             )
             depth += 1
@@ -54,7 +62,29 @@ def tree(document: Document) -> pd.DataFrame:
             add(child, depth)
 
     add(document.tree, 0)
-    return pd.DataFrame(rows, columns=["node", "kind", "tokens", "rule"])
+    return pd.DataFrame(rows, columns=["part", "kind", "tokens", "found by", "start"])
+
+
+def original(info: DocumentInfo) -> pd.DataFrame:
+    """What was uploaded, and what the file says of itself."""
+    facts = {
+        "name": info.name,
+        "type": info.media_type,
+        "size": f"{info.byte_size:,} bytes",
+        "sha256": info.sha256,
+        "read by": info.parser_version,
+        "added": f"{info.created_at:%Y-%m-%d %H:%M}",
+    }
+    facts |= {str(name): _fact(value) for name, value in info.metadata.items() if value not in (None, "", [], {})}
+    return pd.DataFrame({"property": list(facts), "value": list(facts.values())})
+
+
+def _fact(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}: {_fact(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(_fact(each) for each in value)
+    return str(value)
 
 
 def chunks(chunk_set: ChunkSet) -> pd.DataFrame:
@@ -73,24 +103,48 @@ def chunks(chunk_set: ChunkSet) -> pd.DataFrame:
     )
 
 
-def questions(question_set: QuestionSet) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "question": question.question,
-            "answer": question.answer or "",
-            "evidence": _evidence_state(question),
-            "tags": ", ".join(question.tags),
-        }
-        for question in question_set.questions
-    )
+def evidence_in_words(question_set: QuestionSet) -> str:
+    """How much of the evidence was found."""
+    quotes = [item for question in question_set.questions for item in question.evidence]
+    found = sum(bool(item.gold) for item in quotes)
+    unanswerable = sum(not question.answerable for question in question_set.questions)
+    words = f"{found} of {counted(len(quotes), 'quote')} found in the documents."
+    return f"{words} {counted(unanswerable, 'question')} without an answer in them." if unanswerable else words
 
 
-def _evidence_state(question: Question) -> str:
-    if not question.answerable:
-        return "none needed"
-    if not question.evidence:
-        return "none given"
-    return "found" if all(item.gold for item in question.evidence) else "not found"
+def findings(question_set: QuestionSet, found: Sequence[Finding]) -> pd.DataFrame:
+    """What a check found, by severity, with the question and, for a quote that was not found, the nearest text."""
+    by_id = {question.question_id: question for question in question_set.questions}
+    order = {"error": 0, "warning": 1, "note": 2}
+    rows = []
+    for finding in sorted(found, key=lambda each: order[each.severity]):
+        question = by_id.get(finding.question_id or "")
+        nearest = [item.nearest for item in question.evidence if item.nearest] if question else []
+        rows.append(
+            {
+                "severity": finding.severity,
+                "question": question.question if question else "the whole set",
+                "finding": finding.message,
+                "nearest text": nearest[0] if nearest and finding.kind == "evidence_not_found" else "",
+            }
+        )
+    return pd.DataFrame(rows, columns=["severity", "question", "finding", "nearest text"])
+
+
+def edited_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of an edited table without the empty cells; lists stay lists."""
+    return [
+        {str(name): _cell(value) for name, value in row.items() if _cell(value) is not None}
+        for row in frame.to_dict("records")
+    ]
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str | bool):
+        return value
+    if hasattr(value, "__iter__"):
+        return [str(each) for each in value if str(each).strip()]
+    return None if value is None or value != value else value
 
 
 def results(experiment: Experiment, metrics: Sequence[str]) -> pd.DataFrame:
@@ -123,4 +177,50 @@ def experiments(summaries: Sequence[ExperimentSummary]) -> pd.DataFrame:
             "embeddings": each.embedding_model,
         }
         for each in summaries
+    )
+
+
+def quality(chunk_sets: Sequence[ChunkSet], values: Sequence[Mapping[str, float]]) -> pd.DataFrame:
+    """One row per measure: its value per spec, flagged where it is past its rule of thumb, and what it means."""
+    labels = titled([each.spec for each in chunk_sets])
+    rows = []
+    for metric in chunk_quality.METRICS:
+        if not any(metric.name in each for each in values):
+            continue
+        row = {"measure": metric.title}
+        for label, each in zip(labels, values, strict=True):
+            row[label] = _measured(metric, each.get(metric.name))
+        row["rule of thumb"] = _rule_of_thumb(metric)
+        row["meaning"] = metric.definition
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _measured(metric: Metric, value: float | None) -> str:
+    if value is None:
+        return "not applicable"
+    shown = f"{value:.1%}" if metric.unit == "share" else f"{value:,.0f}"
+    return f"{shown} ⚑" if chunk_quality.deserves_a_look(metric.name, value) else shown
+
+
+def _rule_of_thumb(metric: Metric) -> str:
+    threshold = chunk_quality.THRESHOLDS.get(metric.name)
+    if threshold is None:
+        return ""
+    amount = f"{threshold:.0%}" if metric.unit == "share" else f"{threshold:,.0f}"
+    return f"at least {amount}" if metric.direction == "higher" else f"at most {amount}"
+
+
+def agreement(chunk_sets: Sequence[ChunkSet]) -> pd.DataFrame:
+    """Share of common boundaries for each pair of specs."""
+    labels = titled([each.spec for each in chunk_sets])
+    cuts = [boundaries(each.chunks) for each in chunk_sets]
+    shares = [[f"{share_of_common(one, other):.0%}" for other in cuts] for one in cuts]
+    return pd.DataFrame(shares, index=pd.Index(labels), columns=labels)
+
+
+def passages(document: Document, spans: Sequence[Span]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"start": span.start, "characters": span.length, "text": " ".join(span.slice(document.text)[:300].split())}
+        for span in spans
     )

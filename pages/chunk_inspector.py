@@ -2,76 +2,345 @@
 
 from __future__ import annotations
 
+import functools
+
 import streamlit as st
 
-from app import charts, forms, state, tables
-from app.overlay import overlay
-from app.states import bench, empty, guard
+from app import charts, exports, forms, inspector, state, tables
+from app.inspector import Pane
+from app.overlay import WINDOW, Reveal, overlay
+from app.states import bench, guard, heading, no_documents
+from app.text import counted, plain, shortened
+from app.theme import titled
+from engine import UserError
+from engine.models import Document, Span, StrategySpec
 
 workbench = bench()
 
-st.title("Chunk Inspector")
-st.write("See where each strategy cuts the same text. Nothing is indexed or stored.")
+heading(
+    "Chunk Inspector",
+    "See where each strategy cuts the same text. Nothing is indexed or stored.",
+    [
+        "Each column shows the document with the chunks of one strategy in alternating tints; what two chunks share is hatched, what no chunk holds is dotted.",
+        "Change a parameter and the chunks follow at once; click a chunk to see the exact text that is embedded.",
+        "Below the text you find sizes, quality, agreement of the strategies, and the chunks as files.",
+    ],
+    [
+        ("Alt+N", "next place where the strategies cut differently"),
+        ("↓ ↑ or j k", "next and previous chunk, in a text that has the focus"),
+        ("Home End", "first and last chunk"),
+        ("Esc", "choose no chunk"),
+    ],
+)
 
 current = state.chosen_document(workbench.documents())
 if current is None:
-    empty("No documents yet", "Upload a document, or load the samples, on the Upload page.")
-    st.page_link("../pages/upload.py", label="Go to Upload", icon=":material/upload_file:")
-    st.stop()
+    no_documents("The Chunk Inspector")
+document: Document = workbench.document(current.document_id)
 
-strategies = {strategy.name: strategy for strategy in workbench.strategies()}
-chosen = st.pills(
-    "Strategies",
-    list(strategies),
-    selection_mode="multi",
-    default=["recursive", "parent_child"],
-    format_func=lambda name: strategies[name].title,
-    key="inspector.strategies",
+found = inspector.start_specs(workbench)
+if "inspector.panes" not in st.session_state:
+    st.session_state["inspector.panes"] = len(found)
+count_column, evidence_column, search_column, next_column, scroll_column = st.columns(
+    [3, 4, 4, 4, 2], vertical_alignment="bottom"
+)
+count = count_column.segmented_control(
+    "Side by side",
+    list(range(1, inspector.MOST_PANES + 1)),
+    key="inspector.panes",
+    required=True,
     persist_state="session",
 )
-if not chosen:
-    empty("No strategy chosen", "Choose up to four strategies above.")
-    st.stop()
-if len(chosen) > 4:
-    st.info(f"Showing the first four of {len(chosen)}.")
+marks = inspector.evidence_options(workbench)
+marked = evidence_column.selectbox(
+    "Evidence to mark",
+    [None, *marks],
+    format_func=lambda choice: marks[choice] if choice else "none",
+    key="inspector.evidence",
+    persist_state="session",
+    help="Passages that answer a question of a question set; underlined in the text.",
+)
+wanted = search_column.text_input(
+    "Search the text",
+    key="inspector.search",
+    persist_state="session",
+    placeholder="any words",
+)
+evidence = inspector.evidence(workbench, document.document_id, marked)
+matches = inspector.matches(document.text, wanted)
+together = scroll_column.toggle(
+    "Sync", True, help="Scroll all columns together.", key="inspector.together", persist_state="session"
+)
 
-document = workbench.document(current.document_id)
-for column, name in zip(st.columns(min(4, len(chosen))), chosen[:4], strict=False):
-    strategy = strategies[name]
-    with column, guard():
-        with st.popover(strategy.title, use_container_width=True):
-            st.caption(strategy.rule)
-            st.caption(f"Best for: {strategy.best_for} Avoid when: {strategy.avoid_when} Cost: {strategy.cost}")
-            spec = forms.spec_input(workbench, strategy, "inspector")
-        chunk_set = workbench.chunk(document.document_id, spec)
-        lost = sum(span.length for span in chunk_set.uncovered)
-        st.caption(f"{spec.label}: {len(chunk_set.chunks)} chunks, {lost} characters in no chunk")
-        picked = overlay(
+window = Span(0, len(document.text))
+if len(document.text) > WINDOW:
+    number = st.pagination(-(-len(document.text) // WINDOW), key=f"inspector.window.{document.document_id}")
+    window = Span((number - 1) * WINDOW, min(len(document.text), number * WINDOW))
+
+
+def make_pane(number: int, start: StrategySpec) -> Pane | None:
+    """The pickers of one column and its chunks; None, with the reason shown, when there are none."""
+    try:
+        spec = forms.spec_picker(workbench, inspector.pane_key(number), start)
+    except UserError as error:
+        st.error(plain(error.message), icon=":material/error:")
+        return None
+    chosen_specs[number] = spec
+    if inspector.needs_calls(spec) and workbench.models.chat is not None:
+        chunk_set = workbench.known_chunks(document.document_id, spec)
+        if chunk_set is None:
+            model = plain(workbench.models.chat.model)
+            st.info(f"{model} writes text for every chunk of this strategy. It is called when you ask for it.")
+            if not st.button("Make the chunks", key=f"inspector.{number}.make", icon=":material/play_arrow:"):
+                return None
+    chunk_set = workbench.chunk(document.document_id, spec)
+    st.caption(inspector.summary(chunk_set))
+    return Pane(number, spec, chunk_set)
+
+
+columns = st.columns(count)
+chosen_specs = dict(enumerate(inspector.more_specs(workbench, found, count)))
+panes: list[Pane] = []
+for number, start in list(chosen_specs.items()):
+    with columns[number], guard():
+        pane = make_pane(number, start)
+        if pane is not None:
+            panes.append(pane)
+inspector.remember(workbench, list(chosen_specs.values()))
+inspector.adopt_chunk(panes)
+
+places = inspector.places_of_disagreement(panes)
+
+
+def to_next() -> None:
+    st.session_state["inspector.place"] = st.session_state.get("inspector.place", -1) + 1
+
+
+next_column.button(
+    "Next difference",
+    on_click=to_next,
+    disabled=not places,
+    shortcut="Alt+N",
+    key="inspector.next",
+    icon=":material/compare_arrows:",
+    help="Scroll to the next place where one strategy cuts and another does not.",
+    width="stretch",
+)
+turn = st.session_state.get("inspector.place", -1)
+reveal = Reveal(places[turn % len(places)], turn) if places and turn >= 0 else None
+if reveal is not None and not window.start <= reveal.offset < window.end:
+    reveal = None
+
+for pane in panes:
+    with columns[pane.number], guard():
+        overlay(
             document.text,
-            chunk_set,
-            key=f"inspector.overlay.{name}",
-            label=f"{strategy.title} on {document.name}",
-            selected=st.session_state.get(f"inspector.chosen.{name}"),
-            group="inspector",
+            pane.chunk_set,
+            key=inspector.overlay_key(pane.number),
+            label=f"{pane.spec.label} on {document.name}",
+            on_choose=functools.partial(inspector.choose_in_overlay, pane),
+            selected=pane.chosen,
+            evidence=evidence,
+            matches=matches,
+            group="inspector" if together else "",
+            reveal=reveal,
+            window=window,
         )
-        if picked is not None:
-            chunk = chunk_set.chunks[picked]
-            st.markdown(f"**Chunk {picked + 1}**")
-            st.caption(" > ".join(chunk.heading_path) or "no heading")
-            st.text(
-                f"{chunk.token_count} tokens, {chunk.character_count} characters, {chunk.evidence_span.start}-{chunk.evidence_span.end}"
+notes = []
+if reveal is not None:
+    notes.append(f"Disagreement {turn % len(places) + 1} of {len(places)}, at character {reveal.offset:,}.")
+if marked:
+    notes.append(f"{counted(len(evidence), 'passage')} of evidence in this document.")
+if wanted.strip():
+    notes.append(f"{counted(len(matches), 'match', 'matches')} of the search.")
+if notes:
+    st.caption(" ".join(notes))
+
+state.publish(state.STRATEGIES, state.CHUNK)
+
+
+def detail(pane: Pane) -> None:
+    """The chosen chunk: what it holds, what is embedded, what stands around it."""
+    chunk = pane.chunk_set.chunks[pane.chosen or 0]
+    before, after = inspector.neighbours(pane.chunk_set, chunk)
+    facts, text = st.columns([2, 3])
+    with facts:
+        st.markdown(f"**Chunk {chunk.chunk_index + 1} of {chunk.total_chunks}**, {plain(pane.spec.label)}")
+        st.text(" > ".join(chunk.heading_path) or "no heading")
+        span = chunk.evidence_span
+        st.text(
+            f"{counted(chunk.token_count, 'token')}, {counted(chunk.word_count, 'word')}, "
+            f"{counted(chunk.character_count, 'character')} at {span.start:,} to {span.end:,}"
+        )
+        if chunk.separator:
+            st.text(f"Cut at: {chunk.separator}")
+        if chunk.flags:
+            st.text(f"Flags: {', '.join(chunk.flags)}")
+        st.text(f"Id: {chunk.chunk_id}")
+        with st.container(horizontal=True):
+            st.button(
+                "Previous",
+                on_click=inspector.choose,
+                args=(pane, chunk.chunk_index - 1),
+                disabled=before is None,
+                key="inspector.previous_chunk",
+                icon=":material/arrow_upward:",
             )
+            st.button(
+                "Next",
+                on_click=inspector.choose,
+                args=(pane, chunk.chunk_index + 1),
+                disabled=after is None,
+                key="inspector.next_chunk",
+                icon=":material/arrow_downward:",
+            )
+        if before is not None:
+            st.caption("The chunk before ends")
+            st.text(f"… {before.text.strip()[-160:]}")
+        if after is not None:
+            st.caption("The chunk after begins")
+            st.text(f"{after.text.strip()[:160]} …")
+    with text:
+        changed = chunk.embed_text != chunk.text
+        st.text_area(
+            "Embedded text, as it is sent to the model" if changed else "Embedded text: the chunk as it stands",
+            chunk.embed_text,
+            height=240,
+            disabled=True,
+            key=f"inspector.embedded.{chunk.chunk_id}",
+        )
+        parent = inspector.parent_text(document, chunk)
+        if parent is not None:
             st.text_area(
-                "Embedded text",
-                chunk.embed_text,
+                f"Parent, given to the model when this chunk is found ({len(parent):,} characters)",
+                parent,
                 height=160,
                 disabled=True,
-                key=f"inspector.text.{name}.{chunk.chunk_id}",
+                key=f"inspector.parent.{chunk.chunk_id}",
             )
-        st.altair_chart(
-            charts.token_histogram(chunk_set),
-            key=f"inspector.histogram.{name}",
-            alt=f"Tokens per chunk of {spec.label}",
+
+
+shown = inspector.focused(panes)
+with st.container(border=True), guard():
+    if shown is None:
+        st.caption("Click a chunk, or move to one with the arrow keys, to see it here.")
+    else:
+        detail(shown)
+if not panes:
+    st.stop()
+
+sections = ["Sizes", "Quality", "Chunks", "Agreement", "Text in no chunk", "Where to start", "Export"]
+if any(pane.chunk_set.curve is not None for pane in panes):
+    sections.insert(4, "Similarity")
+section = st.segmented_control(
+    "More about these chunks",
+    sections,
+    default="Sizes",
+    required=True,
+    key="inspector.section",
+    persist_state="session",
+)
+labels = titled([pane.spec for pane in panes])
+chunk_sets = [pane.chunk_set for pane in panes]
+
+
+def one_pane(key: str) -> Pane:
+    """The pane a section is about, where it can only be about one."""
+    start = panes.index(shown) if shown in panes else 0
+    if len(panes) == 1:
+        return panes[0]
+    number = st.selectbox("Strategy", range(len(panes)), start, format_func=lambda place: labels[place], key=key)
+    return panes[number]
+
+
+with guard():
+    if section == "Sizes":
+        for label, chart in charts.token_histograms(chunk_sets).items():
+            st.markdown(f"**{plain(label)}**")
+            st.altair_chart(chart, alt=f"Chunks per number of tokens of {label}")
+        with st.expander("As a table"):
+            st.dataframe(charts.token_bins(chunk_sets), hide_index=True, alt="Chunks per token range and strategy")
+    elif section == "Quality":
+        st.caption("Counted on the chunks alone, without a question. ⚑ marks values past their rule of thumb.")
+        st.dataframe(
+            tables.quality(chunk_sets, [workbench.quality(each) for each in chunk_sets]),
+            hide_index=True,
+            alt="Quality measures of the chunks per strategy",
         )
-        with st.expander("Chunks as a table"):
-            st.dataframe(tables.chunks(chunk_set), hide_index=True, height=280, alt=f"Chunks of {spec.label}")
+    elif section == "Chunks":
+        pane = one_pane("inspector.table_of")
+        key = inspector.table_key(pane.number)
+        rows = [] if pane.chosen is None else [pane.chosen]
+        st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
+        st.dataframe(
+            tables.chunks(pane.chunk_set),
+            hide_index=True,
+            height=320,
+            on_select=functools.partial(inspector.choose_in_table, pane),
+            selection_mode="single-row",
+            key=key,
+            alt=f"Chunks of {pane.spec.label}",
+        )
+    elif section == "Agreement":
+        st.caption(
+            "Boundaries with a counterpart in the other strategy at most 20 characters away, of all boundaries of both. "
+            f"{counted(len(places), 'place')} where they disagree."
+        )
+        st.dataframe(tables.agreement(chunk_sets), alt="Share of common boundaries for each pair of strategies")
+    elif section == "Similarity":
+        for label, pane in zip(labels, panes, strict=True):
+            if pane.chunk_set.curve is not None:
+                curve = pane.chunk_set.curve
+                st.markdown(f"**{plain(label)}**: a boundary may be cut below {curve.threshold:.3f}")
+                st.altair_chart(
+                    charts.similarity_curve(curve, pane.spec.strategy_name),
+                    key=f"inspector.curve.{pane.number}",
+                    alt=f"Similarity of neighbouring sentences along the text, threshold {curve.threshold:.3f}",
+                )
+                with st.expander("As a table"):
+                    st.dataframe(charts.curve_frame(curve), hide_index=True, alt="Similarity at each sentence boundary")
+    elif section == "Text in no chunk":
+        for label, pane in zip(labels, panes, strict=True):
+            spans = pane.chunk_set.uncovered
+            st.markdown(f"**{plain(label)}**: {counted(len(spans), 'passage')} in no chunk")
+            if spans:
+                st.dataframe(
+                    tables.passages(document, spans), hide_index=True, alt=f"Text that {label} puts in no chunk"
+                )
+    elif section == "Where to start":
+        advice = workbench.recommended(document.document_id)
+        st.markdown(f"For this document, try **{plain(advice.spec.label)}** first.")
+        for reason in advice.reasons:
+            st.markdown(f"- {plain(reason)}")
+        st.caption("A starting point from what the document is made of. A benchmark on questions decides.")
+        st.button(
+            "Show it in the first column",
+            on_click=forms.load,
+            args=(advice.spec, inspector.pane_key(0)),
+            key="inspector.recommended",
+            icon=":material/lightbulb:",
+        )
+    else:
+        pane = one_pane("inspector.export_of")
+        name = f"{shortened(document.name, 40).rsplit('.', 1)[0]}.{pane.spec.strategy_name}"
+        with st.container(horizontal=True):
+            st.download_button(
+                "JSON Lines",
+                functools.partial(exports.jsonl, pane.chunk_set),
+                f"{name}.jsonl",
+                "application/jsonl",
+                on_click="ignore",
+                key="inspector.export.jsonl",
+                icon=":material/download:",
+            )
+            st.download_button(
+                "CSV",
+                functools.partial(exports.table, pane.chunk_set),
+                f"{name}.csv",
+                "text/csv",
+                on_click="ignore",
+                key="inspector.export.csv",
+                icon=":material/download:",
+            )
+        st.caption("The code that makes these chunks again:")
+        st.code(exports.code(pane.chunk_set), language="python")

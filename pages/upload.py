@@ -5,116 +5,290 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import state, tables
-from app.states import bench, empty, guard
-from engine import UserError
+from app import charts, state, tables, uploads
+from app.states import bench, empty, guard, heading
+from app.text import counted
 from engine.documents import supported_types
+from engine.models import Document
+from engine.questions.edit import rows as question_rows
+from engine.records import QuestionSet
+
+TEXT_PAGE = 100_000
 
 workbench = bench()
 settings = workbench.settings
 
-st.title("Upload")
-st.write("Add regulations and question sets. Every document is read once, completely, and its structure is kept.")
+heading(
+    "Upload",
+    "Add regulations and question sets. Every document is read once, completely, and its structure is kept.",
+    [
+        "Drop Word documents here; each is stored as soon as it is read, and the table says what was kept.",
+        "Choose a row to see the tree that strategies cut by, with the tokens of every part.",
+        "Add a question set with quotes as evidence, and strategies can be measured on the Benchmark page.",
+    ],
+)
+
+documents = workbench.documents()
+
+
+def load_samples() -> QuestionSet | None:
+    with guard(), st.spinner("Reading the sample regulation and its questions"):
+        return workbench.load_samples()
+    return None
+
+
+with st.container(horizontal=True):
+    with_documents = st.button(
+        "Load the sample",
+        type="secondary" if documents else "primary",
+        icon=":material/science:",
+        key="upload.samples",
+        help="A regulation written for Chunkscope, with questions and their evidence.",
+    )
+    with_benchmark = st.button(
+        "Run the sample benchmark",
+        icon=":material/leaderboard:",
+        key="upload.sample_benchmark",
+        help="Loads the sample and measures a first set of strategies on it. Takes a few seconds with bundled models.",
+    )
+if with_documents and load_samples() is not None:
+    st.rerun()
+if with_benchmark:
+    question_set = load_samples()
+    if question_set is not None:
+        with guard():
+            job = workbench.submit(workbench.sample_plan(question_set))
+            state.choose(state.EXPERIMENT, job.job_id)
+            st.switch_page("../pages/benchmark.py", query_params={state.EXPERIMENT: job.job_id})
 
 files = st.file_uploader(
-    f"Documents ({', '.join(supported_types())}), up to {settings.max_upload_mb} MB each",
+    "Documents",
     accept_multiple_files=True,
     max_upload_size=settings.max_upload_mb,
     key="upload.documents",
+    help=f"Word, PDF, HTML, Markdown, text, source code, or a zip of them. Endings: {', '.join(supported_types())}.",
 )
-for file in files:
-    with st.status(f"Reading {file.name}", expanded=False) as status:
-        try:
-            for read in workbench.add_files(file.getvalue(), file.name):
-                if read.added is None:
-                    st.error(read.error or "", icon=":material/error:")
-                else:
-                    word = "already present" if read.added.existed else "stored"
-                    st.text(f"{read.path}: {word}, {read.added.document.token_count:,} tokens")
-            status.update(label=f"{file.name}: read", state="complete")
-        except UserError as error:
-            status.update(label=error.message, state="error")
+with guard():
+    uploads.receive(workbench, files)
+uploads.show_outcomes()
 
-if st.button("Load the sample regulation and its questions", icon=":material/science:", key="upload.samples"):
-    with guard(), st.spinner("Reading the samples"):
-        workbench.load_samples()
-        st.rerun()
-
-documents = workbench.documents()
 if not documents:
-    empty("No documents yet", "Upload a Word document above, or load the sample regulation to look around first.")
+    empty("No documents yet", "Drop a Word document above, or load the sample regulation to look around first.")
     st.stop()
 
 st.subheader("Documents")
-picked = st.dataframe(
+current = state.chosen_document(documents)
+order = [document.document_id for document in documents]
+st.session_state["upload.table"] = {
+    "selection": {"rows": [order.index(current.document_id)] if current else [], "columns": [], "cells": []}
+}
+
+
+def choose_row() -> None:
+    chosen = st.session_state["upload.table"]["selection"]["rows"]
+    if chosen:
+        state.choose(state.DOCUMENT, order[chosen[0]])
+
+
+st.dataframe(
     tables.documents(documents),
     hide_index=True,
-    on_select="rerun",
+    on_select=choose_row,
     selection_mode="single-row",
     key="upload.table",
-    alt="Documents with their tokens, sections, tables and warnings",
+    alt="Documents with their tokens, headings, tables, structure, kept text and warnings",
 )
-rows = picked.selection.rows
-if rows:
-    state.choose_document(documents[rows[0]].document_id)
-current = state.chosen_document(documents)
-if current is not None:
-    document = workbench.document(current.document_id)
-    st.markdown("**Structure**")
-    st.caption(
-        f"Built by {document.structure.rule}, confidence {document.structure.confidence}. {tables.kept_in_words(document)}"
+
+
+@st.dialog("Delete this document?")
+def confirm_deletion(document_id: str) -> None:
+    deletion = workbench.deletion(document_id)
+    st.text(f"{deletion.document.name} and its original are removed.")
+    st.text(
+        f"{counted(deletion.chunks, 'indexed chunk')} in {counted(len(deletion.collections), 'collection')} go with it."
+    )
+    st.text(f"{counted(deletion.experiments, 'experiment')} used it. They stay readable.")
+    if st.button("Delete", type="primary", key="upload.delete.confirm"):
+        with guard():
+            workbench.delete_document(document_id)
+            state.choose(state.DOCUMENT, None)
+            st.rerun()
+
+
+def structure(document: Document) -> None:
+    st.text(
+        f"Structure found by {document.structure.rule}, confidence {document.structure.confidence}. "
+        f"{tables.kept_in_words(document)}"
     )
     for notice in document.warnings:
-        st.text(f"{notice.message} ({notice.count})" if notice.count > 1 else notice.message)
-    tree, text = st.tabs(["Tree", "Canonical text"])
-    with tree:
-        st.dataframe(
-            tables.tree(document), hide_index=True, height=420, alt="Tree of the document with tokens per node"
-        )
-    with text:
-        st.text_area(
-            "Canonical text",
-            document.text,
-            height=420,
-            disabled=True,
+        st.text(f"• {notice.message} ({notice.count})" if notice.count > 1 else f"• {notice.message}")
+    rows = tables.tree(document, workbench.tokens(document.document_id))
+    most = int(rows["tokens"].max()) if len(rows) else 1
+    if not len(rows):
+        st.caption("No headings, articles or tables were found: strategies that follow structure treat it as prose.")
+        return
+    st.dataframe(
+        rows,
+        hide_index=True,
+        height=420,
+        alt="Tree of the document with tokens per part",
+        column_config={
+            "part": st.column_config.TextColumn("Part", width="large"),
+            "tokens": st.column_config.ProgressColumn("Tokens", format="localized", min_value=0, max_value=most),
+        },
+    )
+
+
+def text_of(document: Document) -> None:
+    pages = max(1, -(-len(document.text) // TEXT_PAGE))
+    number = st.pagination(pages, key=f"upload.text.page.{document.document_id}") if pages > 1 else 1
+    st.text_area(
+        "Canonical text",
+        document.text[(number - 1) * TEXT_PAGE : number * TEXT_PAGE],
+        height=420,
+        disabled=True,
+        label_visibility="collapsed",
+        key=f"upload.text.{document.document_id}.{number}",
+    )
+
+
+if current is not None:
+    with guard():
+        document = workbench.document(current.document_id)
+        st.subheader("Structure")
+        view = st.segmented_control(
+            "View",
+            ["Tree", "Proportions", "Canonical text", "Original"],
+            default="Tree",
+            required=True,
             label_visibility="collapsed",
-            key=f"upload.text.{document.document_id}",
+            key="upload.view",
+            persist_state="session",
         )
+        if view == "Tree":
+            structure(document)
+        elif view == "Proportions":
+            st.altair_chart(charts.icicle(document), alt="Parts of the document by length and depth")
+            with st.expander("As a table"):
+                st.dataframe(charts.icicle_frame(document), hide_index=True, alt="Parts of the document with offsets")
+        elif view == "Canonical text":
+            text_of(document)
+        else:
+            st.dataframe(
+                tables.original(document), hide_index=True, alt="The original and what the file says of itself"
+            )
+            with st.container(horizontal=True):
+                st.download_button(
+                    "Download the original",
+                    lambda: workbench.original(document.document_id),
+                    document.name,
+                    on_click="ignore",
+                    key="upload.original",
+                    icon=":material/download:",
+                )
+                if st.button("Delete document", icon=":material/delete:", key="upload.delete"):
+                    confirm_deletion(document.document_id)
 
-    @st.dialog("Delete this document?")
-    def confirm_deletion() -> None:
-        deletion = workbench.deletion(current.document_id)
-        st.text(
-            f"{deletion.document.name}: {deletion.chunks} chunks in {len(deletion.collections)} collections go with it."
-        )
-        st.text(f"{deletion.experiments} experiments used it; they stay readable.")
-        if st.button("Delete", type="primary", key="upload.delete.confirm"):
-            with guard():
-                workbench.delete_document(current.document_id)
-                st.rerun()
-
-    if st.button("Delete document", icon=":material/delete:", key="upload.delete"):
-        confirm_deletion()
 
 st.subheader("Question sets")
-question_file = st.file_uploader(
-    "Questions (JSON, JSONL or CSV)", type=["json", "jsonl", "csv"], key="upload.questions"
+file = st.file_uploader(
+    "Questions with their evidence",
+    type=["json", "jsonl", "csv"],
+    key="upload.questions",
+    max_upload_size=settings.max_upload_mb,
+    help="Fields: question, answer, evidence (quotes from a document), document, tags, answerable.",
 )
-if question_file is not None:
+if file is not None and st.session_state.get("upload.questions.seen") != file.file_id:
     with guard():
-        added = workbench.add_question_set(question_file.getvalue(), question_file.name)
-        st.success(f"{len(added.questions)} questions stored.")
+        added = workbench.add_question_set(file.getvalue(), file.name)
+        st.session_state["upload.set.next"] = added.question_set_id
+        st.success(f"{counted(len(added.questions), 'question')} stored.", icon=":material/check:")
+    st.session_state["upload.questions.seen"] = file.file_id
+
 sets = workbench.question_sets()
+names = {
+    each.question_set_id: f"{each.name} ({counted(each.question_count, 'question')}, {each.created_at:%Y-%m-%d %H:%M})"
+    for each in sets
+}
+picker, drafting = st.columns([3, 2], vertical_alignment="bottom")
+if drafting.button(
+    "Draft questions from the chosen document",
+    key="upload.draft",
+    icon=":material/edit_note:",
+    help="Rules find definitions, deadlines, amounts and table rows. No model is called. You review every question.",
+    disabled=current is None,
+):
+    with guard():
+        drafted = workbench.draft_question_set([current.document_id])  # type: ignore[union-attr]
+        st.session_state["upload.set.next"] = drafted.question_set_id
+        st.rerun()
 if not sets:
-    st.caption("No question set yet.")
-else:
-    names = {each.question_set_id: f"{each.name} ({each.question_count} questions)" for each in sets}
-    chosen = st.selectbox("Question set", list(names), format_func=lambda each: names[each], key="upload.set")
-    if chosen:
-        rows_of_set = tables.questions(workbench.question_set(chosen))
-        missing = int((rows_of_set["evidence"] == "not found").sum())
-        if missing:
-            st.warning(f"{missing} questions have evidence that was not found in the documents.")
-        st.dataframe(
-            pd.DataFrame(rows_of_set), hide_index=True, height=320, alt="Questions with the state of their evidence"
-        )
+    st.caption("No question set yet. Upload one, draft one, or load the sample.")
+    st.stop()
+saved = st.session_state.pop("upload.set.next", None)
+if saved in names:
+    st.session_state["upload.set"] = saved
+elif st.session_state.get("upload.set") not in names:
+    st.session_state["upload.set"] = sets[0].question_set_id
+chosen = picker.selectbox(
+    "Question set", list(names), format_func=lambda each: names[each], key="upload.set", persist_state="session"
+)
+
+
+def editor(question_set: QuestionSet) -> None:
+    """The questions as a table to edit; saving looks the evidence up again."""
+    frame = pd.DataFrame(question_rows(question_set))
+    changed = st.data_editor(
+        frame,
+        num_rows="dynamic",
+        hide_index=True,
+        height=360,
+        key=f"upload.editor.{question_set.question_set_id}",
+        column_config={
+            "question": st.column_config.TextColumn("Question", width="large", required=True),
+            "answer": st.column_config.TextColumn("Expected answer", width="medium"),
+            "evidence": st.column_config.ListColumn("Evidence quotes", width="large"),
+            "document": st.column_config.TextColumn("Document"),
+            "answerable": st.column_config.CheckboxColumn("Answerable", default=True),
+            "every_copy": st.column_config.CheckboxColumn("Every copy", help="Every copy of a repeated quote counts."),
+            "tags": st.column_config.ListColumn("Tags"),
+            "reviewed": st.column_config.CheckboxColumn("Reviewed", default=True),
+            "id": st.column_config.TextColumn("Id"),
+        },
+        alt="Questions, editable",
+    )
+    with st.container(horizontal=True):
+        if st.button("Save changes", type="primary", key="upload.save", icon=":material/save:"):
+            with guard():
+                saved = workbench.edit_question_set(question_set.question_set_id, tables.edited_rows(changed))
+                st.session_state["upload.set.next"] = saved.question_set_id
+                st.rerun()
+        if st.button("Look for the evidence again", key="upload.resolve", icon=":material/find_in_page:"):
+            with guard():
+                workbench.resolve_question_set(question_set.question_set_id)
+                st.rerun()
+        if st.button("Delete question set", key="upload.set.delete", icon=":material/delete:"):
+            confirm_set_deletion(question_set.question_set_id, question_set.name)
+
+
+@st.dialog("Delete this question set?")
+def confirm_set_deletion(question_set_id: str, name: str) -> None:
+    st.text(f"{name} is removed. Experiments that used it keep their own copy of the questions.")
+    if st.button("Delete", type="primary", key="upload.set.delete.confirm"):
+        with guard():
+            workbench.delete_question_set(question_set_id)
+            st.rerun()
+
+
+with guard():
+    question_set = workbench.question_set(chosen)
+    findings = workbench.check_question_set(chosen)
+    st.text(tables.evidence_in_words(question_set))
+    if findings:
+        serious = sum(finding.severity == "error" for finding in findings)
+        label = f"Checked: {counted(serious, 'error')}, {counted(len(findings) - serious, 'remark')}"
+        with st.expander(label, expanded=serious > 0):
+            st.dataframe(
+                tables.findings(question_set, findings), hide_index=True, alt="What to know about these questions"
+            )
+    editor(question_set)

@@ -15,14 +15,22 @@ Segment = tuple[str, int, int, int]
 
 
 def segments(
-    text: str, chunks: Sequence[Span], evidence: Sequence[Span] = (), matches: Sequence[Span] = ()
+    text: str,
+    chunks: Sequence[Span],
+    evidence: Sequence[Span] = (),
+    matches: Sequence[Span] = (),
+    window: Span | None = None,
 ) -> list[Segment]:
-    """Disjoint segments that tile the text, in order. `chunks` are ordered by start, so the chunks of a segment are neighbours."""
-    cuts = {0, len(text)}
+    """Disjoint segments that tile the text (or a window of it), in order.
+
+    `chunks` are ordered by start, so the chunks of a segment are neighbours.
+    """
+    low, high = window or (0, len(text))
+    cuts = {low, high}
     for spans in (chunks, evidence, matches):
         for span in spans:
             cuts.update(span)
-    edges = sorted(cuts)
+    edges = [edge for edge in sorted(cuts) if low <= edge <= high]
     starts = {span.start for span in chunks}
     result: list[Segment] = []
     first = 0
@@ -43,6 +51,12 @@ def segments(
         )
         result.append((piece, covering[0], covering[-1], look) if covering else (piece, -1, -1, look))
     return result
+
+
+def utf16_offset(text: str, offset: int) -> int:
+    """An offset in code points as JavaScript counts it: in UTF-16 units."""
+    head = text[:offset]
+    return offset if head.isascii() else len(head.encode("utf-16-le", "surrogatepass")) // 2
 
 
 class _Cursor:

@@ -1,0 +1,61 @@
+"""How far a background job is, for the sidebar and for the Benchmark page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from app.text import plain
+from engine import Workbench
+from engine.store import Job
+
+RUNNING = ("queued", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    done: int
+    total: int
+    """0 while it is not known yet."""
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.done / self.total) if self.total else 0.0
+
+
+def stages(job: Job) -> dict[str, dict[str, Progress]]:
+    """Per spec label and stage."""
+    return {
+        label: {stage: Progress(counts["done"], counts["total"]) for stage, counts in each.items()}
+        for label, each in job.progress.get("stages", {}).items()
+    }
+
+
+def asked(job: Job) -> Progress:
+    """Questions asked over all specs."""
+    each = [found["ask"] for found in stages(job).values() if "ask" in found]
+    return Progress(sum(one.done for one in each), sum(one.total for one in each))
+
+
+def chip(workbench: Workbench) -> None:
+    """The jobs that wait or run, kept up to date while there are any."""
+    jobs = workbench.jobs()
+
+    @st.fragment(run_every=2.0 if jobs else None)
+    def running() -> None:
+        left = workbench.jobs()
+        if jobs and not left:
+            st.rerun()
+        for job in left:
+            progress = asked(job)
+            words = "waits" if job.state == "queued" else f"{progress.done} of {progress.total or '?'} answers"
+            st.progress(progress.share, text=f"Benchmark: {plain(words)}")
+            st.page_link(
+                "../pages/benchmark.py",
+                label="Show it",
+                icon=":material/leaderboard:",
+                query_params={"experiment": job.job_id},
+            )
+
+    running()
