@@ -17,8 +17,7 @@ from engine.documents import clauses
 from engine.documents.base import Block
 from engine.documents.clauses import Clause
 from engine.documents.points import label_points
-from engine.documents.tree import Placed
-from engine.models import NodeKind, Span, Structure
+from engine.models import NodeKind, Structure
 
 MIN_RUN = 3
 """Labels of one family that must stand in rising order before a family counts as structure."""
@@ -59,11 +58,6 @@ class Assigned(NamedTuple):
     structure: Structure
     sources: list[int]
     """Position of the given block each block was made of; a block whose text runs on behind its title gives two."""
-
-
-class AssignedPlaces(NamedTuple):
-    placed: list[Placed]
-    structure: Structure
 
 
 class _Made(NamedTuple):
@@ -112,43 +106,6 @@ def assign(blocks: Sequence[Block], hints: Sequence[Hint] | None = None) -> Assi
                 items[position] = replace(items[position], kind=NodeKind.SECTION, level=level, rule=rule)
             return _assigned(same, rule, "low")
     return _assigned(same, "none", "none")
-
-
-def assign_placed(text: str, placed: Sequence[Placed], hints: Sequence[Hint] | None = None) -> AssignedPlaces:
-    """`assign` for blocks that already stand in a canonical text: spans follow the labels and titles that were cut.
-
-    The `text` of a PARAGRAPH must be its slice of the canonical text, white space at the ends aside.
-    """
-    assigned = assign([item.block for item in placed], hints)
-    result: list[Placed] = []
-    before = -1
-    for block, source in zip(assigned.blocks, assigned.sources, strict=True):
-        item = placed[source]
-        span = item.span
-        runs_on = source == before
-        if runs_on:
-            start = span.slice(text).rindex(block.text) + span.start
-            head = result[-1]
-            end = start - (len(text[head.span.start : start]) - len(text[head.span.start : start].rstrip()))
-            result[-1] = head._replace(span=Span(head.span.start, end), heading=Span(head.span.start, end))
-            span = Span(start, span.end)
-        heading = item.heading
-        if block.kind in _HEADINGS and heading is None:
-            heading = span
-        result.append(Placed(block, span, None if runs_on else heading, item.row_spans))
-        before = source
-    return AssignedPlaces(result, assigned.structure)
-
-
-def heading(text: str, level: int, rule: str) -> Block:
-    """A heading a format knows, as a SECTION block, or an ARTICLE block where its label is an article's."""
-    clause = clauses.match_clause(text, printed=False)
-    if clause is None:
-        return Block(NodeKind.SECTION, text, level=level, rule=rule)
-    return Block(
-        clause.kind, clause.rest, level=level, label=clause.label, number_path=clause.number, rule=rule,
-        separator=clause.separator,
-    )  # fmt: skip
 
 
 def split_number(block: Block) -> Block:

@@ -6,9 +6,8 @@ import pytest
 
 from engine.documents import clauses, numerals
 from engine.documents.base import Block
-from engine.documents.patterns import Hint, assign, assign_placed, heading
-from engine.documents.tree import Placed
-from engine.models import NodeKind, Span
+from engine.documents.patterns import Hint, assign, split_number
+from engine.models import NodeKind
 
 K = NodeKind
 
@@ -336,34 +335,16 @@ def test_no_text_is_lost_or_added() -> None:
     assert "".join(printed.split()) == "".join("".join(texts).split())
 
 
-def test_spans_follow_the_titles_that_were_cut_in_a_given_text() -> None:
+def test_a_block_that_runs_on_behind_its_title_names_its_source_twice() -> None:
     body = "The authority keeps a register of all the ships and publishes it every year."
-    lines = ["Article 1 Scope", "One.", "Article 2", f"Article 3. Register. {body}"]
-    text = "\n\n".join(lines)
-    placed = []
-    for line in lines:
-        start = text.index(line)
-        placed.append(Placed(Block(K.PARAGRAPH, line), Span(start, start + len(line))))
+    blocks, _, sources = assign(paragraphs("Article 1 Scope", "One.", "Article 2", f"Article 3. Register. {body}"))
 
-    made, structure = assign_placed(text, placed)
-
-    assert structure.rule == "pattern"
-    assert [(item.block.kind, item.span.slice(text)) for item in made] == [
-        (K.ARTICLE, "Article 1 Scope"),
-        (K.PARAGRAPH, "One."),
-        (K.ARTICLE, "Article 2"),
-        (K.ARTICLE, "Article 3. Register."),
-        (K.PARAGRAPH, body),
-    ]
-    assert [item.heading.slice(text) for item in made if item.heading] == [
-        "Article 1 Scope",
-        "Article 2",
-        "Article 3. Register.",
-    ]
+    assert sources == [0, 1, 2, 3, 3]
+    assert [block.text for block in blocks[3:]] == ["Register.", body]
 
 
-def test_a_heading_of_the_format_is_read_for_its_label() -> None:
-    assert heading("Article 5: Scope", 2, "h2") == Block(
-        K.ARTICLE, "Scope", level=2, label="Article 5", number_path=(5,), rule="h2", separator=": "
-    )
-    assert heading("Scope", 1, "h1") == Block(K.SECTION, "Scope", level=1, rule="h1")
+def test_a_number_typed_into_a_heading_becomes_its_label() -> None:
+    typed = Block(K.SECTION, "3.1 Terms", level=2)
+
+    assert (split_number(typed).label, split_number(typed).text) == ("3.1", "Terms")
+    assert split_number(Block(K.SECTION, "Terms", level=2)).label is None
