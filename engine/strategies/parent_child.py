@@ -73,7 +73,7 @@ def parents(source: Source, seams: Seams, level: ParentLevel) -> list[Span]:
     if level == "paragraph":
         edges = seams.kept(source.paragraphs)
     elif not edges:
-        measure = TokenRuler(source.tokens)
+        measure = TokenRuler(source.tokens).rough()
         blank = Level("blank line", between(seams.kept(source.paragraphs)))
         parts = pack(0, len(source.text), [blank], measure, UNSTRUCTURED_PARENT)
         return [Span(part.start, part.end) for part in parts]

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from engine import tokens
+from engine.tokens import TokenMap
+
+NAMES: tuple[tokens.EncoderName, ...] = ("tiktoken", "bpe-openai")
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> Iterator[str]:
+    tokens.use(request.param)
+    yield request.param
+    tokens.use(None)
+
+
+def reference(text: str) -> int:
+    return len(tokens.encoding().encode_ordinary(text))
+
+
+def test_the_vocabulary_comes_out_of_an_installed_package() -> None:
+    ranks = tokens._bundled_ranks()
+    assert ranks is not None
+    assert len(ranks) == 100_256
+    assert ranks[b"!"] == 0
+
+
+def test_known_token_ids() -> None:
+    # The ids OpenAI documents for cl100k_base.
+    assert tokens.encoding().encode_ordinary("hello world") == [15339, 1917]
+    assert tokens.encoding().n_vocab == 100_277
+
+
+def test_a_damaged_vocabulary_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "VOCABULARY_SHA256", "0" * 64)
+    assert tokens._bundled_ranks() is None
+
+
+def test_the_faster_encoder_is_the_default() -> None:
+    assert tokens.encoder().name == "bpe-openai"
+    tokens.use("tiktoken")
+    try:
+        assert tokens.encoder().name == "tiktoken"
+    finally:
+        tokens.use(None)
+    assert tokens.encoder().name == "bpe-openai"
+
+
+def test_tiktoken_stands_in_when_the_faster_encoder_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bpe_openai._bindings", None)
+    tokens._fastest.cache_clear()
+    tokens._encoder.cache_clear()
+    try:
+        assert tokens.encoder().name == "tiktoken"
+    finally:
+        monkeypatch.undo()
+        tokens._fastest.cache_clear()
+        tokens._encoder.cache_clear()
+
+
+def test_special_tokens_are_ordinary_text(name: str) -> None:
+    assert tokens.count("<|endoftext|>") == 7
+    assert 100257 not in tokens.encoder().encode("a <|endoftext|> b").tolist()
+
+
+def test_empty_text(name: str) -> None:
+    assert tokens.count("") == 0
+    empty = TokenMap("")
+    assert empty.n_tokens == 0
+    assert empty.share(0, 0) == empty.count(0, 0) == 0
+
+
+def test_ends_are_where_tokens_end(name: str) -> None:
+    # Tokens: "hello", " world".
+    assert TokenMap("hello world").ends.tolist() == [5, 11]
+
+
+def test_an_end_inside_a_character_is_rounded_up(name: str) -> None:
+    assert reference("龘") == 2
+    assert TokenMap("a龘b").ends.tolist() == [1, 2, 2, 3]
+
+
+def test_a_lone_surrogate_counts_as_the_replacement_character(name: str) -> None:
+    text = "a \ud83d b"
+    assert tokens.count(text) == reference("a \ufffd b")
+    token_map = TokenMap(text)
+    assert token_map.ends[-1] == len(text)
+    assert token_map.count(2, 3) == reference("\ufffd")
+
+
+TEXTS = st.one_of(
+    st.text(max_size=60),
+    st.lists(
+        st.sampled_from(
+            ["word", " ", "  ", "\n", "\r\n", "\t", "'s", "'ll", "don't", "1", "1234", "é", "漢", "。", "😀", "\u200d", "\u0301",
+             "\u00a0", "\u3000", "\u2028", "\x85", "\x1c", "\x00", "ª", "½", "²", "Ⅷ", "٣", "!", "...", "_", "#", "<|endoftext|>"]
+        ),
+        max_size=40,
+    ).map("".join),
+)  # fmt: skip
+
+
+@settings(deadline=None, derandomize=True, max_examples=400)
+@given(text=TEXTS, data=st.data())
+@example(text="a b\n\n  c", data=None)
+def test_encoders_agree_and_spans_are_counted_exactly(text: str, data: st.DataObject | None) -> None:
+    start = 0 if data is None else data.draw(st.integers(0, len(text)))
+    end = len(text) if data is None else data.draw(st.integers(start, len(text)))
+    ends = []
+    for name in NAMES:
+        tokens.use(name)
+        try:
+            token_map = TokenMap(text)
+            ends.append(token_map.ends.tolist())
+            assert tokens.count(text) == token_map.n_tokens == reference(text)
+            assert token_map.count(start, end) == reference(text[start:end])
+            assert token_map.share(0, len(text)) == token_map.n_tokens
+        finally:
+            tokens.use(None)
+    assert ends[0] == ends[1]
+
+
+def test_encoders_agree_on_every_kind_of_character() -> None:
+    # Character classes are where two implementations of the pattern could part: the first two planes, and a tenth of the rest.
+    codes = [*range(0xD800), *range(0xE000, 0x20000), *range(0x20000, 0x110000, 10)]
+    whole = list(map(chr, codes))
+    fast, exact = tokens._encoder("bpe-openai"), tokens._encoder("tiktoken")
+    for first in range(0, len(whole), 50_000):
+        text = "".join(f" {character}1 x{character}!\n" for character in whole[first : first + 50_000])
+        assert np.array_equal(fast.encode(text), exact.encode(text))
+
+
+def test_every_span_of_long_text_is_counted_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_SEGMENT", 64)
+    monkeypatch.setattr(tokens, "_SEARCH", 16)
+    text = ("The fee (Art. 5) isn't due;\n\n  it's 12345 €. " + "漢字、仮名。" * 4 + "a" * 40 + "😀" * 20 + "\r\n") * 3
+    token_map = TokenMap(text)
+    assert token_map.n_tokens == reference(text)
+    for start in range(0, len(text), 7):
+        for end in range(start, len(text), 11):
+            assert token_map.count(start, end) == reference(text[start:end])
+
+
+def test_the_whole_text_is_encoded_in_bounded_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_SEGMENT", 100)
+    text = "one two three " * 50
+    parts = list(tokens._segments(text))
+    assert "".join(parts) == text
+    assert max(map(len, parts)) < 110
+    # Without a place to part it, a run stays whole.
+    assert list(tokens._segments("a" * 300)) == ["a" * 300]
+
+
+def test_seams_are_where_pre_tokens_end_for_every_character() -> None:
+    # A character Python calls alphanumeric must be a letter or number of the tokenizer's pattern: categories L and N.
+    for code in range(0x110000):
+        if chr(code).isalnum():
+            assert unicodedata.category(chr(code))[0] in "LN", hex(code)
+
+
+def test_before_counts_tokens_at_many_places() -> None:
+    token_map = TokenMap("hello world")
+    assert token_map.before(np.array([0, 4, 5, 10, 11])).tolist() == [0, 0, 1, 1, 2]
