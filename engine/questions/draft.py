@@ -113,7 +113,12 @@ def _from_sentence(sentence: str, span: Span) -> Iterator[Draft]:
     for kind, pattern in (("deadline", _DEADLINE), ("deadline", _DATE), ("amount", _AMOUNT)):
         match = pattern.match(plain)
         if match is not None and _asks_well(match):
-            yield Draft(kind, _wording(kind, match), match["answer"] + (match.groupdict().get("rest") or ""), span)
+            yield Draft(
+                kind,
+                _wording(kind, match),
+                match["answer"].rstrip(" \u00a0.,") + (match.groupdict().get("rest") or ""),
+                span,
+            )
             return
 
 

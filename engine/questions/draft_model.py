@@ -176,9 +176,10 @@ _JUDGED = frozenset({"quote_not_found", "passage_not_quoted", "near_duplicate", 
 
 
 def _task(number: int, count: int) -> Task:
-    if number < round(MULTI_SHARE * count):
+    multi, unanswerable = round(MULTI_SHARE * count), round(UNANSWERABLE_SHARE * count)
+    if number < multi:
         return "multi"
-    return "unanswerable" if number < round((MULTI_SHARE + UNANSWERABLE_SHARE) * count) else "single"
+    return "unanswerable" if number < multi + unanswerable else "single"
 
 
 def _units(document: Document) -> Iterator[Span]:
