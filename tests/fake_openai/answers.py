@@ -15,7 +15,11 @@ _MARKED = re.compile(r"(?P<label>[^\n:<>]+):\s*\n<(?P<tag>[\w-]+)>\n(?P<text>.*?
 _BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_NOT_EVIDENCE = ("question", "answer", "expected", "document", "place", "claim", "outline", "statement", "title")
+_NOT_EVIDENCE = ("question", "answer", "document", "place", "claim", "outline", "heading", "statement", "title")
+_LEAST = 1 / 3
+"""Share of a question's words that a sentence must hold to answer it."""
+_SUPPORT = 0.6
+"""Share of a claim's words that must stand in the evidence to support it."""
 
 
 def words(text: str) -> set[str]:
@@ -36,11 +40,10 @@ def overlap(part: str, whole: str) -> float:
 
 @dataclass(frozen=True)
 class Found:
-    """A sentence of the evidence."""
+    """A piece of text and the passage it stands in: the number in its label, or else its place; 0 for none."""
 
     text: str
-    number: int
-    """Which evidence text it stands in; 1 is the first."""
+    number: int = 0
 
 
 class Asked:
@@ -54,41 +57,70 @@ class Asked:
         self.sections = [(found["label"].strip(), found["text"]) for found in _MARKED.finditer(user)]
         self.whole = user
 
-    def section(self, *names: str) -> str:
-        """The first text whose label holds one of the names."""
-        return next((text for label, text in self.sections if any(name in label.casefold() for name in names)), "")
+    def section(self, name: str, but: str = "\0") -> str:
+        """The first text whose label holds `name` and not `but`."""
+        return next(
+            (text for label, text in self.sections if name in label.casefold() and but not in label.casefold()), ""
+        )
 
     @cached_property
     def question(self) -> str:
         return self.section("question") or ("" if self.sections else self.whole)
 
     @cached_property
-    def evidence(self) -> list[str]:
-        texts = [text for label, text in self.sections if not any(name in label.casefold() for name in _NOT_EVIDENCE)]
-        return texts or ([] if self.sections else [self.whole])
+    def answer(self) -> str:
+        """The answer that is to be judged."""
+        return self.section("answer", but="expected") or self.section("claim") or self.section("statement")
 
     @cached_property
-    def target(self) -> list[str]:
-        """What a list is about: the sentences of the answer that is judged, or else of the evidence."""
-        return sentences(self.section("answer", "claim", "statement")) or [
-            s for t in self.evidence for s in sentences(t)
+    def evidence(self) -> list[Found]:
+        passages = [
+            (label, text)
+            for label, text in self.sections
+            if not any(name in label.casefold() for name in _NOT_EVIDENCE)
         ]
+        if not self.sections:
+            return [Found(self.whole, 1)]
+        numbers = [re.search(r"\d+$", label) for label, _ in passages]
+        return [
+            Found(text, int(number[0]) if number else place)
+            for place, ((_, text), number) in enumerate(zip(passages, numbers, strict=True), 1)
+        ]
+
+    @cached_property
+    def evidence_text(self) -> str:
+        return "\n".join(passage.text for passage in self.evidence)
+
+    @cached_property
+    def evidence_sentences(self) -> list[Found]:
+        return [Found(sentence, passage.number) for passage in self.evidence for sentence in sentences(passage.text)]
+
+    @cached_property
+    def main_points(self) -> list[Found]:
+        """The sentence with most different words of each passage."""
+        return [
+            Found(max(parts, key=lambda part: len(words(part))), passage.number)
+            for passage in self.evidence
+            if (parts := sentences(passage.text))
+        ]
+
+    @cached_property
+    def findings(self) -> list[Found]:
+        """What answers the question, best first; without a question, the main points."""
+        if not self.question:
+            return self.main_points
+        best = self.nearest(self.question)
+        return [best] if best is not None and overlap(self.question, best.text) >= _LEAST else []
 
     def nearest(self, text: str) -> Found | None:
         """The sentence of the evidence that shares most words with `text`; None when none shares any."""
-        best, score = None, 0.0
-        for number, passage in enumerate(self.evidence, 1):
-            for sentence in sentences(passage):
-                shared = overlap(text, sentence)
-                if shared > score:
-                    best, score = Found(sentence, number), shared
-        return best
+        best = max(self.evidence_sentences, key=lambda sentence: overlap(text, sentence.text), default=None)
+        return best if best is not None and overlap(text, best.text) > 0 else None
 
     def verdict(self, claim: str) -> str:
-        found = self.nearest(claim)
-        if found is None or overlap(claim, " ".join(self.evidence)) < 0.6:
+        if overlap(claim, self.evidence_text) < _SUPPORT:
             return "not_found"
-        known = set(_NUMBER.findall(" ".join(self.evidence)))
+        known = set(_NUMBER.findall(self.evidence_text))
         return "supported" if set(_NUMBER.findall(claim)) <= known else "contradicted"
 
 
@@ -96,10 +128,9 @@ def prose(messages: Sequence[Mapping[str, Any]]) -> str:
     """An answer with a citation where there is a question, else a line about the text."""
     asked = Asked(messages)
     if asked.section("question"):
-        found = asked.nearest(asked.question)
-        return NOT_ANSWERED if found is None else f"{found.text} [{found.number}]"
-    name = asked.section("document", "title")
-    about = ", ".join(keywords(" ".join(asked.evidence))) or "nothing in particular"
+        return " ".join(f"{found.text} [{found.number}]" for found in asked.findings) or NOT_ANSWERED
+    name = asked.section("document") or asked.section("title")
+    about = ", ".join(keywords(asked.evidence_text)) or "nothing in particular"
     return f"This part of {name or 'the text'} is about {about}."
 
 
@@ -110,7 +141,7 @@ def keywords(text: str, most: int = 5) -> list[str]:
 
 def instance(schema: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str:
     """JSON that follows the schema, filled from the request by the names of its properties."""
-    return json.dumps(_Filler(Asked(messages), schema).value(schema, "", ""), ensure_ascii=False)
+    return json.dumps(_Filler(Asked(messages), schema).value(schema, "", None), ensure_ascii=False)
 
 
 class _Filler:
@@ -118,8 +149,8 @@ class _Filler:
         self._asked = asked
         self._root = root
 
-    def value(self, schema: Mapping[str, Any], name: str, focus: str) -> Any:
-        """A value for the property `name`. `focus`: the sentence that the object around it is about."""
+    def value(self, schema: Mapping[str, Any], name: str, focus: Found | None) -> Any:
+        """A value for the property `name`. `focus`: what the object around it is about."""
         if "$ref" in schema:
             schema = self._root["$defs"][schema["$ref"].rsplit("/", 1)[-1]]
         if "const" in schema:
@@ -128,8 +159,10 @@ class _Filler:
             return self._choice(schema["enum"], focus)
         for options in ("anyOf", "oneOf"):
             if options in schema:
-                filled = next(part for part in schema[options] if part.get("type") != "null")
-                return self.value(filled, name, focus)
+                parts = {part.get("type"): part for part in schema[options]}
+                if "null" in parts and "similar" in name and not self._asked.section("expected"):
+                    return None
+                return self.value(next(part for kind, part in parts.items() if kind != "null"), name, focus)
         kind = schema.get("type", "object" if "properties" in schema else "string")
         kind = next((k for k in kind if k != "null"), "null") if isinstance(kind, list) else kind
         return {
@@ -141,42 +174,45 @@ class _Filler:
             "boolean": self._truth,
         }.get(kind, lambda *_: None)(schema, name.casefold(), focus)
 
-    def _object(self, schema: Mapping[str, Any], name: str, focus: str) -> dict[str, Any]:
+    def _object(self, schema: Mapping[str, Any], name: str, focus: Found | None) -> dict[str, Any]:
         return {key: self.value(part, key, focus) for key, part in schema.get("properties", {}).items()}
 
-    def _array(self, schema: Mapping[str, Any], name: str, focus: str) -> list[Any]:
-        items = schema.get("items", {})
+    def _array(self, schema: Mapping[str, Any], name: str, focus: Found | None) -> list[Any]:
+        asked = self._asked
         if "keyword" in name:
-            subjects = keywords(" ".join(self._asked.evidence))
-        elif any(part in name for part in ("quote", "citation", "evidence")):
-            found = self._asked.nearest(focus or self._asked.question)
-            subjects = [] if found is None else [found.text]
+            subjects = [Found(word) for word in keywords(asked.evidence_text)]
+        elif any(part in name for part in ("quote", "citation")):
+            subjects = asked.findings
         elif any(part in name for part in ("chunk", "passage", "relevance", "score")):
-            subjects = self._asked.evidence
+            subjects = asked.evidence
+        elif asked.answer:
+            subjects = [Found(sentence) for sentence in sentences(asked.answer)]
         else:
-            subjects = self._asked.target
+            subjects = asked.evidence_sentences
         least, most = schema.get("minItems", 0), schema.get("maxItems", 100)
-        subjects = [*subjects, *[""] * (least - len(subjects))][:most]
-        return [subject if _plain_text(items) else self.value(items, name, subject) for subject in subjects]
+        subjects = [*subjects, *[Found("")] * (least - len(subjects))][:most]
+        return [self.value(schema.get("items", {}), "item", subject) for subject in subjects]
 
-    def _string(self, schema: Mapping[str, Any], name: str, focus: str) -> str:
-        found = self._asked.nearest(focus or self._asked.question)
-        if any(part in name for part in ("quote", "citation", "evidence")):
-            text = found.text if found else ""
-        elif "reason" in name or "explanation" in name:
+    def _string(self, schema: Mapping[str, Any], name: str, focus: Found | None) -> str:
+        asked = self._asked
+        if "reason" in name or "explanation" in name:
             text = "Judged by the words they share."
         elif "question" in name:
-            text = f"What is said about {', '.join(keywords(focus or self._asked.whole, 3)) or 'this'}?"
+            points = asked.main_points or [Found(asked.whole)]
+            text = f"What is said about {', '.join(keywords(points[0].text, 4)) or 'this'}?"
+        elif "quote" in name and focus is not None and not focus.number:
+            nearest = None if asked.verdict(focus.text) == "not_found" else asked.nearest(focus.text)
+            text = nearest.text if nearest else ""
+        elif focus is not None:
+            text = focus.text
         elif "summary" in name:
-            text = (self._asked.target or [""])[0]
-        elif "answer" in name and not focus:
-            text = NOT_ANSWERED if found is None else found.text
+            text = next(iter(sentences(asked.evidence_text)), "")
         else:
-            text = focus or (found.text if found else NOT_ANSWERED)
+            text = " ".join(found.text for found in asked.findings)
         return text[: schema.get("maxLength", len(text))].ljust(schema.get("minLength", 0), ".")
 
-    def _choice(self, options: Sequence[Any], focus: str) -> Any:
-        verdict = self._asked.verdict(focus or self._asked.section("answer", "claim"))
+    def _choice(self, options: Sequence[Any], focus: Found | None) -> Any:
+        verdict = self._asked.verdict(focus.text if focus else self._asked.answer)
         near = {"supported": ("support", "yes"), "contradicted": ("contra", "refut"), "not_found": ("not", "no", "unk")}
         for start in near[verdict]:
             for option in options:
@@ -184,26 +220,25 @@ class _Filler:
                     return option
         return options[0]
 
-    def _number(self, schema: Mapping[str, Any], name: str, focus: str) -> float:
-        found = self._asked.nearest(focus or self._asked.question)
-        low = schema.get("minimum", 0)
-        if any(part in name for part in ("chunk", "passage", "source", "number", "index", "id")):
-            value = float(found.number if found else low)
+    def _number(self, schema: Mapping[str, Any], name: str, focus: Found | None) -> float:
+        low, high = schema.get("minimum", 0), schema.get("maximum", 10)
+        if any(part in name for part in ("chunk", "passage", "source", "number", "index")):
+            nearest = (
+                focus if focus and focus.number else self._asked.nearest(focus.text if focus else self._asked.question)
+            )
+            value = nearest.number if nearest else low
+        elif "similar" in name:
+            value = low + round(overlap(self._asked.section("expected"), self._asked.answer) * (high - low))
         else:
-            high = schema.get("maximum", 10)
-            share = overlap(self._asked.question, focus or " ".join(self._asked.evidence))
+            share = overlap(self._asked.question, focus.text if focus else self._asked.evidence_text)
             value = low + round(share * (high - low))
         value = min(max(value, low), schema.get("maximum", value))
-        return int(value) if schema.get("type") != "number" else value
+        return float(value) if schema.get("type") == "number" else int(value)
 
-    def _truth(self, schema: Mapping[str, Any], name: str, focus: str) -> bool:
+    def _truth(self, schema: Mapping[str, Any], name: str, focus: Found | None) -> bool:
         if "halluc" in name or "contradict" in name:
-            return any(self._asked.verdict(sentence) != "supported" for sentence in self._asked.target)
-        return self._asked.nearest(focus or self._asked.question) is not None
-
-
-def _plain_text(schema: Mapping[str, Any]) -> bool:
-    return schema.get("type") == "string" and "enum" not in schema and "maxLength" not in schema
+            return any(self._asked.verdict(sentence) != "supported" for sentence in sentences(self._asked.answer))
+        return bool(self._asked.findings)
 
 
 def text_of(content: Any) -> str:

@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
+from engine.answer import SCHEMA as ANSWER
+from engine.judge.judge import SCHEMA as JUDGEMENT
+from engine.questions.draft_model import _SCHEMA as DRAFT
 from tests.fake_openai import FakeOpenAI, answers
 from tests.fake_openai.embeddings import embed
 
@@ -53,6 +56,21 @@ def test_verdicts_follow_the_evidence() -> None:
     assert [claim["verdict"] for claim in answer["claims"]] == ["supported", "contradicted", "not_found"]
     assert answer["claims"][0]["quote"] == "Records are kept for five years."
     assert answer["claims"][0]["chunk"] == 2
+
+
+def test_an_answer_a_judgement_and_a_draft() -> None:
+    found = json.loads(answers.instance(ANSWER, MESSAGES))
+    assert found["answered"]
+    assert found["citations"] == [{"passage": 2, "quote": "Records are kept for five years."}]
+    judged = json.loads(answers.instance(JUDGEMENT, MESSAGES))
+    assert [claim["quote"] for claim in judged["claims"]] == ["Records are kept for five years."] * 2 + [""]
+    # "records" and "kept" of "long", "records" and "kept" are in the second passage: 2/3 of 5 is 3.
+    assert judged["relevance"] == [{"passage": 1, "score": 0}, {"passage": 2, "score": 3}]
+    assert judged["similarity"] is None
+    passages = "Chunk 1:" + MESSAGES[1]["content"].split("Chunk 1:")[1]
+    draft = json.loads(answers.instance(DRAFT, [{"role": "user", "content": passages}]))
+    assert draft["quotes"] == ["Bananas ripen in 5 days.", "Records are kept for five years."]
+    assert draft["question"].startswith("What is said about ")
 
 
 @pytest.mark.parametrize(
