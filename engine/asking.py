@@ -85,12 +85,12 @@ class Asker:
         retriever: retrieve.RetrieverName = "vector",
         words: retrieve.Words | None = None,
         seed: int | None = None,
+        on_text: Callable[[str], None] | None = None,
     ) -> Asked:
         """The record of one question under one spec; the answer rests on the best `top_k` of `depth` ranked hits.
 
-        `on_text` is called with the answer so far while a model writes it.
-
         `words`: the chunks of the spec, needed by `lexical` and `hybrid`. `seed`: sets repeated answers apart, in the cache too.
+        `on_text` is called with the answer so far while a model writes it.
         Never raises for a failed search or model call: the record says `failed` and why. Raises NeedsModel without an embedder.
         """
         meter = Meter()
@@ -106,7 +106,7 @@ class Asker:
             given = ranked[:top_k]
             update: dict[str, object] = {"retrieved": given}
             if answer:
-                found = self._answer(question, given, models, embedder, seed)
+                found = self._answer(question, given, models, embedder, seed, on_text)
                 update |= {
                     "answer": found.text,
                     "answer_kind": "extractive" if found.model is None else "generated",
@@ -162,7 +162,8 @@ class Asker:
         given: Sequence[RetrievedChunk],
         models: Models,
         embedder: Embedder,
-        seed: int | None = None,
+        seed: int | None,
+        on_text: Callable[[str], None] | None,
     ) -> answers.Answer:
         if models.chat is None:
             return answers.extractive(question, given, embedder, self._sentences)
