@@ -143,13 +143,20 @@ def _markup(data: bytes, chance: random.Random) -> bytes:
     elements = [
         match.span() for match in re.finditer(rb"<(w:\w+)(?:\s[^<>]*)?>(?:(?!</\1>).){0,400}?</\1>", data, re.DOTALL)
     ]
-    for _ in range(chance.randint(1, 4)):
-        pool = chance.choice([spans for spans in (tags, values, elements) if spans] or [[(0, 0)]])
-        start, end = chance.choice(pool)
-        if end > len(data):
+    kinds = [spans for spans in (tags, values, elements) if spans]
+    picks = (
+        [(chance.choice(kind), kind is values) for kind in (chance.choice(kinds) for _ in range(chance.randint(1, 4)))]
+        if kinds
+        else []
+    )
+    # From the back, so that the places in front stay where they were found.
+    limit = len(data)
+    for (start, end), is_value in sorted(picks, reverse=True):
+        if end > limit:
             continue
+        limit = start
         piece = data[start:end]
-        if pool is values:
+        if is_value:
             new = chance.choice([b"", b"-1", b"0", b"99999999999", b"x", b"1.5", "第".encode(), piece * 3])
         else:
             new = chance.choice(
