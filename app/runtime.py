@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import threading
 
+from engine.settings import Settings
 from engine.workbench import Workbench
 
 _lock = threading.Lock()
 _workbench: Workbench | None = None
 
 
-def workbench() -> Workbench:
-    """The open Workbench; opened from the settings at the first call. Raises UserError when it cannot be opened."""
+def workbench(settings: Settings | None = None) -> Workbench:
+    """The open Workbench; the first call opens it, from the environment where no settings are given. Raises UserError when it cannot be opened."""
     global _workbench
     with _lock:
         if _workbench is None:
-            _workbench = Workbench.open()
+            _workbench = Workbench.open(settings)
         return _workbench
 
 

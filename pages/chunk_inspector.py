@@ -194,30 +194,23 @@ def detail(pane: Pane) -> None:
                 key="inspector.next_chunk",
                 icon=":material/arrow_downward:",
             )
-        if before is not None:
-            st.caption("The chunk before ends")
-            st.text(f"… {before.text.strip()[-160:]}")
-        if after is not None:
-            st.caption("The chunk after begins")
-            st.text(f"{after.text.strip()[:160]} …")
     with text:
         changed = chunk.embed_text != chunk.text
-        st.text_area(
-            "Embedded text, as it is sent to the model" if changed else "Embedded text: the chunk as it stands",
-            chunk.embed_text,
-            height=240,
-            disabled=True,
-            key=f"inspector.embedded.{chunk.chunk_id}",
-        )
+        st.caption("Embedded text, as it is sent to the model" if changed else "Embedded text: the chunk as it stands")
+        with st.container(height=220, border=True):
+            st.text(chunk.embed_text)
         parent = inspector.parent_text(document, chunk)
         if parent is not None:
-            st.text_area(
-                f"Parent, given to the model when this chunk is found ({len(parent):,} characters)",
-                parent,
-                height=160,
-                disabled=True,
-                key=f"inspector.parent.{chunk.chunk_id}",
-            )
+            st.caption(f"Parent, given to the model when this chunk is found ({len(parent):,} characters)")
+            with st.container(height=160, border=True):
+                st.text(parent)
+    ends, begins = st.columns(2)
+    if before is not None:
+        ends.caption("The chunk before ends")
+        ends.text(f"… {before.text.strip()[-160:]}")
+    if after is not None:
+        begins.caption("The chunk after begins")
+        begins.text(f"{after.text.strip()[:160]} …")
 
 
 shown = inspector.focused(panes)

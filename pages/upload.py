@@ -12,6 +12,7 @@ from engine.documents import supported_types
 from engine.models import Document
 from engine.questions.edit import rows as question_rows
 from engine.records import QuestionSet
+from engine.workbench import Deletion
 
 TEXT_PAGE = 100_000
 
@@ -33,7 +34,9 @@ documents = workbench.documents()
 
 def load_samples() -> QuestionSet | None:
     with guard(), st.spinner("Reading the sample regulation and its questions"):
-        return workbench.load_samples()
+        loaded = workbench.load_samples()
+        state.choose(state.DOCUMENT, loaded.questions[0].gold[0].document_id)
+        return loaded
     return None
 
 
@@ -97,22 +100,27 @@ st.dataframe(
     selection_mode="single-row",
     key="upload.table",
     alt="Documents with their tokens, headings, tables, structure, kept text and warnings",
+    column_config={"added": st.column_config.DatetimeColumn("added", format="YYYY-MM-DD HH:mm")},
 )
 
 
+def delete(document_id: str) -> None:
+    with guard():
+        workbench.delete_document(document_id)
+        state.choose(state.DOCUMENT, None)
+
+
 @st.dialog("Delete this document?")
-def confirm_deletion(document_id: str) -> None:
-    deletion = workbench.deletion(document_id)
+def confirm_deletion(deletion: Deletion) -> None:
     st.text(f"{deletion.document.name} and its original are removed.")
     st.text(
         f"{counted(deletion.chunks, 'indexed chunk')} in {counted(len(deletion.collections), 'collection')} go with it."
     )
     st.text(f"{counted(deletion.experiments, 'experiment')} used it. They stay readable.")
-    if st.button("Delete", type="primary", key="upload.delete.confirm"):
-        with guard():
-            workbench.delete_document(document_id)
-            state.choose(state.DOCUMENT, None)
-            st.rerun()
+    if st.button(
+        "Delete", type="primary", key="upload.delete.confirm", on_click=delete, args=(deletion.document.document_id,)
+    ):
+        st.rerun()
 
 
 def structure(document: Document) -> None:
@@ -187,7 +195,7 @@ if current is not None:
                     icon=":material/download:",
                 )
                 if st.button("Delete document", icon=":material/delete:", key="upload.delete"):
-                    confirm_deletion(document.document_id)
+                    confirm_deletion(workbench.deletion(document.document_id))
 
 
 st.subheader("Question sets")
@@ -274,10 +282,14 @@ def editor(question_set: QuestionSet) -> None:
 @st.dialog("Delete this question set?")
 def confirm_set_deletion(question_set_id: str, name: str) -> None:
     st.text(f"{name} is removed. Experiments that used it keep their own copy of the questions.")
-    if st.button("Delete", type="primary", key="upload.set.delete.confirm"):
-        with guard():
-            workbench.delete_question_set(question_set_id)
-            st.rerun()
+    if st.button(
+        "Delete",
+        type="primary",
+        key="upload.set.delete.confirm",
+        on_click=workbench.delete_question_set,
+        args=(question_set_id,),
+    ):
+        st.rerun()
 
 
 with guard():

@@ -1,0 +1,102 @@
+"""Upload: empty, with the sample, with bad files, with edited and drafted questions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine import Workbench
+from tests.pages.conftest import Open, words
+
+HOSTILE = "<img src=x onerror=alert(1)> **bold** :material/delete: $x^2$ [link](http://example.com)"
+
+
+def test_empty_page_says_what_to_do(open_page: Open) -> None:
+    app = open_page("upload")
+    assert app.title[0].value == "Upload"
+    assert "No documents yet" in words(app)
+    assert [button.label for button in app.button if "sample" in button.label] == [
+        "Load the sample",
+        "Run the sample benchmark",
+    ]
+
+
+def test_a_damaged_file_is_refused_in_words_and_the_good_one_is_stored(open_page: Open, workbench: Workbench) -> None:
+    app = open_page("upload")
+    good = b"# Fees\n\nThe annual fee is 300 euros.\n"
+    app.file_uploader(key="upload.documents").set_value(
+        [("law.md", good, "text/markdown"), ("broken.docx", b"PK\x03\x04nothing", "application/zip")]
+    ).run()
+    assert [document.name for document in workbench.documents()] == ["law.md"]
+    assert len(app.error) == 1
+    assert "broken" in app.error[0].value
+    assert "law" in app.success[0].value
+    assert not app.exception
+
+
+def test_the_sample_comes_with_one_click(open_page: Open, workbench: Workbench) -> None:
+    app = open_page("upload")
+    next(button for button in app.button if button.label == "Load the sample").click().run()
+    assert not app.exception
+    assert {"regulation.docx", "manual.md"} <= {document.name for document in workbench.documents()}
+    assert "quotes found in the documents" in words(app)
+    table = app.dataframe[0].value
+    assert set(table["name"]) >= {"regulation.docx", "manual.md"}
+    chosen = next(document for document in workbench.documents() if document.name == "regulation.docx")
+    assert app.query_params["document"] == chosen.document_id
+
+
+@pytest.mark.parametrize("view", ["Proportions", "Canonical text", "Original"])
+def test_every_view_of_a_document(open_page: Open, workbench: Workbench, view: str) -> None:
+    workbench.load_samples()
+    app = open_page("upload", {"upload.view": view})
+    assert app.segmented_control(key="upload.view").value == view
+
+
+def test_deleting_names_the_consequences_first(open_page: Open, workbench: Workbench) -> None:
+    added = workbench.add_document(b"# Old\n\nTo be deleted.\n", "old.md")
+    app = open_page("upload", {"upload.view": "Original"}, document=added.document.document_id)
+    app.button(key="upload.delete").click().run()
+    assert "old.md and its original are removed." in words(app)
+    assert added.document.document_id in {document.document_id for document in workbench.documents()}
+    app.button(key="upload.delete.confirm").click().run()
+    assert added.document.document_id not in {document.document_id for document in workbench.documents()}
+
+
+def test_questions_are_read_and_lost_evidence_is_named(open_page: Open, workbench: Workbench) -> None:
+    workbench.add_document(b"# Fees\n\nThe annual fee is 300 euros.\n", "law.md")
+    rows = [
+        {"question": "How high is the fee?", "answer": "300 euros", "evidence": ["The annual fee is 300 euros."]},
+        {"question": HOSTILE, "evidence": ["Nothing of this kind stands anywhere in the text at all"]},
+    ]
+    app = open_page("upload")
+    app.file_uploader(key="upload.questions").upload("hostile.json", json.dumps(rows).encode()).run()
+    assert "2 questions stored." in words(app)
+    assert "1 of 2 quotes found in the documents." in words(app)
+    assert not app.exception
+
+
+def test_a_question_file_of_the_wrong_shape_is_refused_by_row(open_page: Open) -> None:
+    app = open_page("upload")
+    app.file_uploader(key="upload.questions").upload("bad.json", b'[{"answer": "x"}]').run()
+    assert "row 1" in app.error[0].value.replace("\\", "")
+
+
+def test_drafted_questions_wait_for_review(open_page: Open, workbench: Workbench) -> None:
+    workbench.load_samples()
+    regulation = next(document for document in workbench.documents() if document.name == "regulation.docx")
+    app = open_page("upload", document=regulation.document_id)
+    app.button(key="upload.draft").click().run()
+    drafted = workbench.question_set(app.selectbox(key="upload.set").value)
+    assert drafted.name == "Drafted from regulation.docx"
+    assert not any(question.reviewed for question in drafted.questions)
+    app.button(key="upload.save").click().run()
+    assert not app.exception
+    assert not app.error
+
+
+def test_the_tour_is_dismissed_once(open_page: Open) -> None:
+    app = open_page("upload")
+    app.button(key="Upload.tour.close").click().run()
+    assert "Upload.tour.close" not in {button.key for button in app.button}
