@@ -98,9 +98,12 @@ _ATX_CLOSE = re.compile(r"(?:^|[ \t])[ \t]*#+[ \t]*$|[ \t]+$")
 _CELL = re.compile(r"(?<!\\)\|")
 _DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\Z")
 _FRONT_MATTER = re.compile(r"\n---[ \t]*\n(?:(?!\n).*\n)*?(?:---|\.\.\.)[ \t]*(?=\n|\Z)")
+_CONTAINER = re.compile(r" {0,3}(?:>|(?!(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,})\Z)(?:[-+*]|\d{1,9}[.)])(?:[ \t]+\S))")
 _NOT_PARAGRAPH = re.compile(
-    r" {4}|\t| {0,3}(?:#{1,6}(?:[ \t]|\Z)|`{3}|~{3}|>|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|\Z)|(?:(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|(?:\*[ \t]*){3,})\Z)"
+    r" {0,3}(?:\#{1,6}(?:[ \t]|\Z)|(?:(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:[-+*]|\d{1,9}[.)])[ \t]*)\Z)"
 )
+_ENDS_TABLE = re.compile(rf" {{4}}|\t|{_CONTAINER.pattern}|{_NOT_PARAGRAPH.pattern}| {{0,3}}(?:`{{3}}|~{{3}}|<)")
+_NO_PARAGRAPH, _IN_CONTAINER = -1, -2
 
 
 def scan(text: str) -> Outline:
@@ -118,6 +121,7 @@ class _Scanner:
         self.blocks: list[Block] = []
         self.free_from = 0
         """Offset in `self.text` of the line break after the last finished heading or block."""
+        self._known = (_NO_PARAGRAPH, _NO_PARAGRAPH)
 
     def run(self) -> Outline:
         place = self._front_matter()
@@ -201,39 +205,42 @@ class _Scanner:
         while end < len(self.text):
             following = self._line_end(end + 1)
             row = self.text[end + 1 : following]
-            if not row.strip() or _NOT_PARAGRAPH.match(row) is not None:
+            if not row.strip() or _ENDS_TABLE.match(row) is not None:
                 break
             end = following
         return self._block("table", header, end, event.end(), end)
 
     def _paragraph_start(self, line_break: int) -> int | None:
         """The line break before the paragraph that ends at `line_break`; None when the line above is no paragraph."""
-        first = None
+        start = self._above(line_break)
+        self._known = (line_break, start)
+        return None if start in (_NO_PARAGRAPH, _IN_CONTAINER) else start
+
+    def _above(self, line_break: int) -> int:
+        start = _NO_PARAGRAPH
         place = line_break
         while place > self.free_from:
+            if place == self._known[0]:
+                # Lines above were looked at for an earlier event: a paragraph is read once, not once per line.
+                known = self._known[1]
+                return start if known == _NO_PARAGRAPH else known
             above = self.text.rfind("\n", self.free_from, place)
             if above < 0:
                 break
             line = self.text[above + 1 : place]
-            if not line.strip():
+            if not line.strip(" \t"):
                 break
-            if _NOT_PARAGRAPH.match(line) is not None:
-                indented = line.startswith(("    ", "\t"))
-                if not indented:
-                    # A list item or quotation above takes the line in as its own.
-                    return None
-                if first is None and self._is_first(above):
-                    return None
-            first = above
+            if _CONTAINER.match(line) is not None:
+                # A list item or quotation takes the lines below in as its own.
+                return _IN_CONTAINER
             place = above
-        return first
-
-    def _is_first(self, above: int) -> bool:
-        """Whether the line after `above` has a blank line, a heading or a block in front: indented there, it is code."""
-        if above <= self.free_from:
-            return True
-        before = self.text.rfind("\n", 0, above)
-        return not self.text[before + 1 : above].strip()
+            if line.startswith(("    ", "\t")):
+                # Goes on with a paragraph further up if there is one; else it is code.
+                continue
+            if _NOT_PARAGRAPH.match(line) is not None:
+                break
+            start = above
+        return start
 
 
 def _cells(row: str) -> int:
