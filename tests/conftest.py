@@ -11,6 +11,8 @@ import pytest
 
 from engine.settings import Settings
 
+pytest_plugins = ["tests.fake_openai.fixture"]
+
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = ROOT.parent / "shared" / "data"
 

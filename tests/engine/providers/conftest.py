@@ -10,7 +10,6 @@ from engine.providers.openai_chat import OpenAIChat
 from engine.providers.openai_embedder import OpenAIEmbedder, RequestLimits
 from engine.providers.prices import load_prices
 from tests.fake_openai import FakeOpenAI
-from tests.fake_openai.fixture import fake_openai  # noqa: F401  (a fixture)
 
 KEY = "sk-marked-7f3a91"
 """A key that must show up nowhere."""
@@ -26,7 +25,7 @@ def endpoint(server: FakeOpenAI, **changes: object) -> Endpoint:
 
 
 @pytest.fixture
-def make_embedder(fake_openai: FakeOpenAI) -> MakeEmbedder:  # noqa: F811
+def make_embedder(fake_openai: FakeOpenAI) -> MakeEmbedder:
     def make(
         model: str = "text-embedding-3-small",
         dimension: int | None = None,
@@ -42,7 +41,7 @@ def make_embedder(fake_openai: FakeOpenAI) -> MakeEmbedder:  # noqa: F811
 
 
 @pytest.fixture
-def make_chat(fake_openai: FakeOpenAI) -> MakeChat:  # noqa: F811
+def make_chat(fake_openai: FakeOpenAI) -> MakeChat:
     def make(model: str = "gpt-4o-mini", **changes: object) -> OpenAIChat:
         return OpenAIChat(model, connect(endpoint(fake_openai, **changes)), load_prices())
 
