@@ -10,7 +10,7 @@ from engine.metrics import spans
 from engine.metrics.base import Metric
 from engine.metrics.spans import Holders
 from engine.metrics.targets import Target, common, size
-from engine.metrics.walk import Unit, deliverable_unit, searched_unit
+from engine.metrics.walk import Unit, searched_unit
 from engine.models import Chunk, Span
 
 
@@ -58,10 +58,20 @@ class Pool:
 
     @cached_property
     def delivered(self) -> UnitPool:
-        return UnitPool({deliverable_unit(chunk): None for chunk in self.chunks})
+        """Parents where chunks have them, each once, their tokens in proportion to those of their children; else the chunks."""
+        families: dict[tuple[str, Span], list[Chunk]] = {}
+        for chunk in self.chunks:
+            families.setdefault((chunk.document_id, chunk.parent_span or chunk.evidence_span), []).append(chunk)
+        return UnitPool(_family_unit(document, span, members) for (document, span), members in families.items())
 
     def units(self, delivered: bool) -> UnitPool:
         return self.delivered if delivered else self.searched
+
+
+def _family_unit(document: str, span: Span, members: Sequence[Chunk]) -> Unit:
+    characters = sum(chunk.evidence_span.length for chunk in members)
+    tokens = sum(chunk.token_count for chunk in members)
+    return Unit(document, span, round(tokens * span.length / characters) if characters else tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,7 +252,8 @@ def score_question(
     """All retrieval metrics of one question under one strategy, by stored name. Empty for a question without gold.
 
     `retrieved`: best first. `pool`: all chunks of the strategy; without it nDCG and the ceilings are left out. `depth`: how many hits
-    were asked for; a cut that lies beyond them was not measured and is left out. None: the list is everything there is.
+    were asked for; a cut that lies beyond them was not measured and is left out, unless the hits are the whole pool. None: the list is
+    everything there is.
     `compat`: precision and IoU count repeated characters each time, as the published definitions do; precision-omega counts chunks
     that only touch the gold.
     """
@@ -273,7 +274,7 @@ def score_question(
             for ceiling in CEILINGS:
                 scores[prefix + ceiling.about.name] = ceiling.compute(candidates, target, compat)
         reaches = walk(units, target, cuts)
-        measured = _measured(units, cuts, depth)
+        measured = _measured(units, cuts, None if pool is not None and len(hits) >= len(pool.chunks) else depth)
         _add_cuts(scores, prefix, reaches, ideal, Cuts(tuple(ks), tuple(budgets)), measured, compat)
         scores[prefix + MRR.name] = reciprocal_rank(units, target)
         if all(budget in measured.budgets for budget in CURVE_BUDGETS):

@@ -51,11 +51,6 @@ def delivered_unit(hit: RetrievedChunk) -> Unit:
     return Unit(hit.chunk.document_id, span, count, 0 if span is None else max(0, len(text) - span.length))
 
 
-def deliverable_unit(chunk: Chunk) -> Unit:
-    """What the model is given when the chunk is found, as far as the chunk alone can tell: its parent where it has one."""
-    return Unit(chunk.document_id, chunk.parent_span or chunk.evidence_span, chunk.token_count)
-
-
 @lru_cache(maxsize=2048)
 def _count(text: str) -> int:
     return tokens.count(text)

@@ -98,8 +98,8 @@ def _duplicates(questions: Sequence[Question]) -> Iterator[Finding]:
             )
         else:
             first[key] = number
-    originals = [question for number, question in enumerate(questions, start=1) if number in set(first.values())]
     numbers = sorted(first.values())
+    originals = [questions[number - 1] for number in numbers]
     for pair in similar_texts([question.question for question in originals]):
         yield Finding(
             kind="near_duplicate",
@@ -139,11 +139,9 @@ def _question(
             "warning",
             "Repeats the evidence nearly word for word, so that any search finds it. Ask in other words.",
         )
+    spans = [gold.span.slice(texts[gold.document_id]) for gold in question.gold if gold.document_id in texts]
+    worst = max(map(tokens.count, spans)) if longest else 0
     for label, size in longest.values():
-        worst = max(
-            (tokens.count(g.span.slice(texts[g.document_id])) for g in question.gold if g.document_id in texts),
-            default=0,
-        )
         if worst > size:
             yield finding(
                 "evidence_longer_than_any_chunk",

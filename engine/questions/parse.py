@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -32,6 +33,7 @@ FIELDS = {
 _EVIDENCE_FIELDS = ("quote", "start", "end", "document")
 _TRUE = {"true", "yes", "1", "y"}
 _FALSE = {"false", "no", "0", "n"}
+_BROKEN = re.compile("[\\x00\\ud800-\\udfff]")
 
 
 def load(data: bytes, name: str) -> QuestionSet:
@@ -158,11 +160,17 @@ class _Row:
 
     def text(self, field: str) -> str | None:
         value = self.row.get(field)
-        if value is None or (isinstance(value, str) and not value.strip()):
+        if value is None or value != value or (isinstance(value, str) and not value.strip()):
             return None
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             self.refuse(field, f"expected text, found {_kind(value)}")
-        return str(value).strip()
+        return self.whole(field, str(value).strip())
+
+    def whole(self, field: str, text: str) -> str:
+        """The text, unless it holds characters that cannot be stored: halves of surrogate pairs, or the null character."""
+        if _BROKEN.search(text):
+            self.refuse(field, "holds a broken character (half a surrogate pair, or null)")
+        return text
 
     def flag(self, field: str, default: bool) -> bool:
         value = self.row.get(field)
@@ -198,7 +206,7 @@ class _Row:
         if isinstance(item, str):
             if not item.strip():
                 self.refuse(field, "the quote is empty")
-            return Evidence(quote=item.strip(), document=document)
+            return Evidence(quote=self.whole(field, item.strip()), document=document)
         if not isinstance(item, Mapping):
             self.refuse(field, f"expected a quote or an object, found {_kind(item)}")
         unknown = sorted(set(item) - set(_EVIDENCE_FIELDS))
@@ -217,7 +225,8 @@ class _Row:
             offsets = Span(start, end)
         if not quote.strip() and offsets is None:
             self.refuse(field, "neither a quote nor start and end")
-        return Evidence(quote=quote.strip() if offsets is None else quote, document=named, offsets=offsets)
+        quote = self.whole(field, quote.strip() if offsets is None else quote)
+        return Evidence(quote=quote, document=named, offsets=offsets)
 
 
 def _question(row: Any, number: int, name: str) -> Question:

@@ -62,3 +62,10 @@ def test_parents_are_the_delivered_units() -> None:
     assert (scores["intact_rate"], scores["delivered.intact_rate"]) == (0, 1)
     assert (scores["precision_omega"], scores["delivered.precision_omega"]) == (0.2, 0.2)
     assert (scores["one_chunk"], scores["delivered.one_chunk"]) == (0, 1)
+
+
+def test_the_tokens_of_a_parent_are_in_proportion_to_its_children() -> None:
+    """Children of 10 + 20 tokens hold 60 of the parent's 100 characters: it has about 50."""
+    pool = Pool([chunk(0, 20, 10, parent=(0, 100)), chunk(20, 60, 20, parent=(0, 100)), chunk(100, 130, 7)])
+    units = pool.delivered.near(target((0, 120)))
+    assert [(unit.span, unit.tokens) for unit in units] == [((0, 100), 50), ((100, 130), 7)]

@@ -190,6 +190,10 @@ def test_cuts_beyond_the_hits_that_were_asked_for_were_not_measured() -> None:
     assert not {"recall@5", "recall@500tok", "recall_auc"} & scores.keys()
     everything = score_question(question((0, 10)), hits(FIRST, SECOND), ks=(5,), budgets=(500,), depth=3)
     assert {"recall@5", "recall@500tok", "recall_auc"} <= everything.keys()
+    whole = score_question(
+        question((0, 10)), hits(FIRST, SECOND), ks=(5,), budgets=(500,), depth=2, pool=Pool([FIRST, SECOND])
+    )
+    assert {"recall@5", "recall@500tok", "recall_auc"} <= whole.keys()
 
 
 def test_depth_needed_fills_the_budget_with_the_smallest_chunks() -> None:

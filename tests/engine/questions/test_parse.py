@@ -114,6 +114,8 @@ def test_the_same_file_gives_the_same_set_id() -> None:
         (b'{"question": "a?"}\nnot json\n', "set.jsonl", ["line 2"]),
         (b"question,answer\na?,b,c\n", "set.csv", ["row 1", "3 cells"]),
         (b'question\n"a?\n', "set.csv", ["not valid CSV"]),
+        (b'[{"question": "a\\ud800?"}]', "set.json", ["row 1", "`question`", "broken character"]),
+        (b'[{"question": "a?", "evidence": ["b\\u0000"]}]', "set.json", ["row 1", "`evidence 1`", "broken character"]),
         (b"\xff\xfa\x00", "set.csv", ["not UTF-8"]),
         (b"[" * 100_000, "set.json", ["not valid JSON"]),
     ],
