@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -151,25 +152,29 @@ class _InFlight:
         self._lock = threading.Lock()
         self._running: dict[str, Future[None]] = {}
 
-    def claim(self, keys: Iterable[str]) -> tuple[list[str], list[Future[None]]]:
-        """The keys that are now the caller's to ask for, and what to wait for to have the others."""
-        mine, others = [], []
+    def claim(self, keys: Iterable[str]) -> tuple[dict[str, Future[None]], list[Future[None]]]:
+        """The claims that are now the caller's, by key, and what to wait for to have the other keys."""
+        mine: dict[str, Future[None]] = {}
+        others = []
         with self._lock:
             for key in keys:
                 running = self._running.get(key)
                 if running is None:
-                    self._running[key] = Future()
-                    mine.append(key)
+                    self._running[key] = mine[key] = Future()
                 else:
                     others.append(running)
         return mine, others
 
-    def release(self, keys: Iterable[str]) -> None:
-        """The keys were answered or given up; the threads that wait for them look again."""
+    def release(self, claims: Mapping[str, Future[None]]) -> None:
+        """The claims were answered or given up; the threads that wait for them look again. Releasing twice is no error."""
         with self._lock:
-            done = [self._running.pop(key) for key in keys if key in self._running]
-        for future in done:
-            future.set_result(None)
+            for key, claim in claims.items():
+                # After an early release the key may already be claimed by another thread.
+                if self._running.get(key) is claim:
+                    del self._running[key]
+        for claim in claims.values():
+            if not claim.done():
+                claim.set_result(None)
 
 
 class CachedEmbedder:
@@ -214,7 +219,7 @@ class CachedEmbedder:
             mine, others = self._in_flight.claim(missing)
             try:
                 # Another thread may have stored a key between the look-up and the claim.
-                found |= self._cache.get_many(mine)
+                found |= self._cache.get_many(list(mine))
                 wanted = [key for key in mine if key not in found]
                 for positions, rows, cost in self._ask([by_key[key] for key in wanted], kind):
                     entries = {
@@ -223,7 +228,7 @@ class CachedEmbedder:
                     self._cache.put_many(entries)
                     found |= entries
                     usage = usage.plus(cost)
-                    self._in_flight.release(entries)
+                    self._in_flight.release({key: mine[key] for key in entries})
             finally:
                 self._in_flight.release(mine)
             for other in others:
@@ -299,7 +304,9 @@ class CachedChat:
             mine, others = self._in_flight.claim(open_keys)
             try:
                 wanted = self._settle_stored(mine, settle)
-                self._ask(wanted, [requests[places[key][0]] for key in wanted], cancelled, settle)
+                self._ask(
+                    {key: mine[key] for key in wanted}, [requests[places[key][0]] for key in wanted], cancelled, settle
+                )
             finally:
                 self._in_flight.release(mine)
             for other in others:
@@ -339,25 +346,29 @@ class CachedChat:
 
     def _ask(
         self,
-        keys: Sequence[str],
+        claims: Mapping[str, Future[None]],
         requests: Sequence[ChatRequest],
         cancelled: Callable[[], bool],
         settle: Callable[[str, ChatReply], None],
     ) -> None:
+        keys = list(claims)
+
         def finished(place: int, reply: ChatReply) -> None:
+            key = keys[place]
             if reply.ok:
-                self._cache.put(keys[place], _packed(reply))
-            settle(keys[place], reply)
-            self._in_flight.release([keys[place]])
+                self._cache.put(key, _packed(reply))
+            settle(key, reply)
+            self._in_flight.release({key: claims[key]})
 
         if requests:
             self.inner.complete_many(requests, cancelled, finished)
 
 
 def _as_cached(reply: ChatReply) -> ChatReply:
-    if not reply.ok or reply.from_cache:
+    """The same reply for a place that did not pay for it."""
+    if reply.from_cache:
         return reply
-    return _unpacked(_packed(reply))
+    return _unpacked(_packed(reply)) if reply.ok else replace(reply, usage=NO_USAGE, seconds=0.0)
 
 
 def _packed(reply: ChatReply) -> str:

@@ -155,7 +155,9 @@ def test_failed_replies_are_not_stored(fake_openai: FakeOpenAI, make_chat: MakeC
     cache = MemoryReplyCache()
     chat = CachedChat(make_chat(), cache)
     fake_openai.fault("refusal", times=1)
-    assert chat.complete(HELLO).status == "refused"
+    replies = chat.complete_many([HELLO, HELLO])
+    assert [reply.status for reply in replies] == ["refused", "refused"]
+    assert [reply.usage.calls for reply in replies] == [1, 0]
     assert cache.size().entries == 0
     assert chat.complete(HELLO).ok
 
