@@ -208,7 +208,7 @@ def _rule_of_thumb(metric: Metric) -> str:
     if threshold is None:
         return ""
     amount = f"{threshold:.0%}" if metric.unit == "share" else f"{threshold:,.0f}"
-    return f"at least {amount}" if metric.direction == "higher" else f"at most {amount}"
+    return f"at most {amount}" if metric.direction == "lower" else f"at least {amount}"
 
 
 def agreement(chunk_sets: Sequence[ChunkSet]) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from engine.providers.base import ChatModel, Models
 from engine.providers.prices import load_prices
 from engine.questions import edit
 from engine.recent import Recent
-from engine.records import Experiment, Plan, Query, QuestionSet
+from engine.records import Experiment, Plan, Query, Question, QuestionSet
 from engine.settings import Settings, load_settings
 from engine.store import DataFolder, ExperimentSummary, IndexState, Job, QuestionSetInfo, Store, open_store
 from engine.strategies import registry
@@ -165,21 +166,27 @@ class Workbench:
 
     def add_document(self, data: bytes, name: str) -> Added:
         """Read and store one file. Raises BadDocument; nothing is stored then."""
-        return self._keep(reading.read_document(data, name, self.settings), data)
+        began = time.perf_counter()
+        document = reading.read_document(data, name, self.settings)
+        return self._keep(document, data, time.perf_counter() - began)
 
     def add_files(self, source: Path | bytes, name: str) -> Iterator[FileAdded]:
         """Read and store a file, or every file of a folder or zip archive; one bad file does not stop the rest.
 
         Raises NotFound when the path names nothing, BadDocument when an archive itself is refused.
         """
+        began = time.perf_counter()
         for read in reading.read_many(source, name, self.settings):
+            seconds = time.perf_counter() - began
             path = reading.display_name(read.path)
             if read.document is None:
                 yield FileAdded(path, None, str(read.error))
             else:
-                yield FileAdded(path, self._keep(read.document, read.data), None)
+                yield FileAdded(path, self._keep(read.document, read.data, seconds), None)
+            began = time.perf_counter()
 
-    def _keep(self, document: Document, data: bytes) -> Added:
+    def _keep(self, document: Document, data: bytes, parse_seconds: float) -> Added:
+        document = document.model_copy(update={"parse_seconds": parse_seconds})
         self._folder.add_original(data)
         is_new = self._store.add_document(document)
         return Added(document.info, existed=not is_new)
@@ -425,6 +432,23 @@ class Workbench:
 
         return LiveAsk(request, specs, answer, ASKERS)
 
+    def dry_run_question(
+        self,
+        question: str,
+        specs: Sequence[StrategySpec],
+        document_ids: Sequence[str] | None = None,
+        top_k: int | None = None,
+    ) -> DryRun:
+        """Calls, tokens and cost of one question before it is asked, with the indexing it still needs. Calls no model and stores nothing."""
+        plan = Plan(
+            name="question",
+            document_ids=tuple(self._document_ids(document_ids)),
+            specs=tuple(specs),
+            question_set_id="",
+            top_k=top_k or self.settings.top_k,
+        )
+        return self._dry_runner().estimate(plan, [Question(question_id="question", question=question)])
+
     def query(self, query_id: str) -> Query:
         """Raises NotFound."""
         return self._store.query(query_id)
@@ -523,9 +547,11 @@ class Workbench:
         documents = [self._store.document_info(document_id) for document_id in plan.document_ids]
         question_set = self.question_set(plan.question_set_id)
         planning.check(plan, documents, question_set)
+        return self._dry_runner().estimate(plan, question_set.questions)
+
+    def _dry_runner(self) -> DryRunner:
         prices = load_prices(self.settings.prices_file)
-        runner = DryRunner(self._store, self._index, self.models, self._source, self.chunk, self.settings, prices)
-        return runner.estimate(plan, question_set.questions)
+        return DryRunner(self._store, self._index, self.models, self._source, self.chunk, self.settings, prices)
 
     def benchmark(self, plan: Plan, emit: Emit = lambda _: None, request_id: str | None = None) -> Experiment:
         """Run a benchmark to its end in this thread. Raises BadRequest for a plan that cannot give a result."""

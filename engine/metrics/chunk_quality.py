@@ -90,9 +90,10 @@ THRESHOLDS: dict[str, float] = {
     "coverage": 1.0,
     "lost_characters": 0.0,
     "duplicated_share": 0.25,
-    "break_rate": 0.1,
-    "break_rate_end": 0.1,
-    "break_rate_start": 0.1,
+    "break_rate": 0.05,
+    "break_rate_end": 0.05,
+    "break_rate_start": 0.05,
+    "uniformity": 0.7,
     "headings_kept": 0.95,
     "tables_intact": 0.9,
     "lists_intact": 0.8,
@@ -101,7 +102,7 @@ THRESHOLDS: dict[str, float] = {
     "duplicates": 0.0,
     "near_duplicates": 0.05,
 }
-"""Values from which a cut deserves a look, by metric: a floor where more is better, a ceiling where less is. Rules of thumb, not verdicts."""
+"""Values from which a cut deserves a look, by metric: a ceiling where less is better, else a floor. Rules of thumb, not verdicts."""
 
 
 def deserves_a_look(metric: str, value: float) -> bool:
@@ -109,7 +110,7 @@ def deserves_a_look(metric: str, value: float) -> bool:
     if metric not in THRESHOLDS:
         return False
     direction = next(each.direction for each in METRICS if each.name == metric)
-    return value < THRESHOLDS[metric] if direction == "higher" else value > THRESHOLDS[metric]
+    return value > THRESHOLDS[metric] if direction == "lower" else value < THRESHOLDS[metric]
 
 
 def measure(chunk_set: ChunkSet, source: Source, limit: int | None = None) -> dict[str, float]:

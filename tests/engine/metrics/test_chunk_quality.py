@@ -148,7 +148,7 @@ def test_orphans_are_chunks_no_question_reached() -> None:
 def test_thresholds_are_floors_or_ceilings_by_direction() -> None:
     assert chunk_quality.deserves_a_look("coverage", 0.99)
     assert not chunk_quality.deserves_a_look("coverage", 1.0)
-    assert chunk_quality.deserves_a_look("break_rate", 0.11)
-    assert not chunk_quality.deserves_a_look("break_rate", 0.1)
+    assert chunk_quality.deserves_a_look("break_rate", 0.06)
+    assert not chunk_quality.deserves_a_look("break_rate", 0.05)
     assert not chunk_quality.deserves_a_look("size_p50", 10_000.0)
     assert set(chunk_quality.THRESHOLDS) <= {metric.name for metric in chunk_quality.METRICS}
