@@ -72,7 +72,7 @@ def read_many(source: bytes | Path, name: str, settings: Settings) -> Iterator[F
             raise NotFound(f"{shown(name)} was not found. Nothing was stored. Check the path.")
         check_upload(source.stat().st_size, name, settings)
         source = source.read_bytes()
-    if not is_archive(source):
+    if not is_archive(source, name):
         yield _read_one(source, display_name(name), settings)
         return
     check_upload(len(source), name, settings)

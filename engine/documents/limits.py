@@ -19,6 +19,10 @@ MB = 1024 * 1024
 RATIO_FLOOR = MB
 """Unpacked bytes of a member from which its compression ratio counts; small parts of real files compress very well."""
 
+MAX_ENTRIES = 100_000
+"""Directory entries, those of archives inside included, above which a directory is not even read."""
+
+_ENTRY_MARK = b"PK\x01\x02"
 _STEP = 256 * 1024
 _ENCRYPTED_FLAG = 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -45,12 +49,16 @@ def check_paragraphs(count: int, name: str, settings: Settings) -> None:
         )
 
 
-def check_zip(data: bytes, settings: Settings, name: str = "The file") -> None:
-    """Inflates every member of a zip archive once, keeping nothing. Raises BadDocument when it is damaged or breaks a limit."""
-    archive = Archive(data, settings, name)
-    for member in archive.members:
-        for _ in archive.inflate(member):
-            pass
+def open_zip(data: bytes, name: str) -> zipfile.ZipFile:
+    """The archive with its directory read. Raises BadDocument when it is damaged or its directory alone would fill the memory."""
+    if data.count(_ENTRY_MARK) > MAX_ENTRIES:
+        raise BadDocument(
+            f"{shown(name)} holds more than {MAX_ENTRIES:,} parts. Nothing was stored. Pack fewer files into one archive."
+        )
+    try:
+        return zipfile.ZipFile(io.BytesIO(data))
+    except _DAMAGE:
+        raise damaged(name) from None
 
 
 class Archive:
@@ -64,10 +72,7 @@ class Archive:
         self._settings = settings
         self._name = name
         self._unpacked = 0
-        try:
-            self._zip = zipfile.ZipFile(io.BytesIO(data))
-        except _DAMAGE:
-            raise self._damaged() from None
+        self._zip = open_zip(data, name)
         self.members = self._zip.infolist()
         self._check_directory()
 
@@ -97,7 +102,7 @@ class Archive:
         except RuntimeError:
             raise self._encrypted() from None
         except _DAMAGE:
-            raise self._damaged() from None
+            raise damaged(self._name) from None
 
     def read(self, member: zipfile.ZipInfo) -> bytes:
         """All bytes of a member, under the limits."""
@@ -131,9 +136,6 @@ class Archive:
             f"{shown(self._name)} holds parts protected by a password. Nothing was stored. "
             "Remove the password and upload it again."
         )
-
-    def _damaged(self) -> BadDocument:
-        return damaged(self._name)
 
 
 def damaged(name: str) -> BadDocument:

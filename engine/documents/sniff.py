@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import re
-import zipfile
 from enum import StrEnum
 
 import olefile
 
-from engine.documents.limits import damaged
+from engine.documents.limits import damaged, open_zip
 from engine.documents.names import extension, shown
 from engine.errors import BadDocument
 
@@ -85,16 +84,15 @@ def sniff(data: bytes, name: str) -> FileType:
     return found
 
 
-def is_archive(data: bytes) -> bool:
-    """Whether the bytes are a zip of files, not a document that happens to be zipped."""
+def is_archive(data: bytes, name: str) -> bool:
+    """Whether the bytes are a zip of files, not a document that happens to be zipped. A damaged archive is none."""
     if not data.startswith(b"PK"):
         return False
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = set(archive.namelist())
-    except Exception:
+        with open_zip(data, name) as archive:
+            return not {"[Content_Types].xml", "mimetype"} & set(archive.namelist())
+    except BadDocument:
         return False
-    return not names & {"[Content_Types].xml", "mimetype"}
 
 
 def _promised(name: str) -> FileType | None:
@@ -125,7 +123,7 @@ def _by_content(data: bytes, name: str) -> FileType:
 
 def _zip_type(data: bytes, name: str) -> FileType:
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        with open_zip(data, name) as archive:
             names = set(archive.namelist())
             types = b""
             if "[Content_Types].xml" in names:
@@ -135,6 +133,8 @@ def _zip_type(data: bytes, name: str) -> FileType:
             if "mimetype" in names:
                 with archive.open("mimetype") as stream:
                     kind = stream.read(100)
+    except BadDocument:
+        raise
     except RuntimeError:
         raise BadDocument(
             f"{shown(name)} holds parts protected by a password. Nothing was stored. Remove the password and upload it again."

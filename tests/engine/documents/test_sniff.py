@@ -97,10 +97,10 @@ def test_other_old_office_files_are_refused() -> None:
 
 
 def test_a_zip_of_files_is_an_archive_and_a_zipped_document_is_not() -> None:
-    assert is_archive(zipped({"a.txt": "x", "b/c.md": "y"}))
-    assert not is_archive(docx("x"))
-    assert not is_archive(A_PDF)
-    assert not is_archive(b"PK but broken")
+    assert is_archive(zipped({"a.txt": "x", "b/c.md": "y"}), "x.zip")
+    assert not is_archive(docx("x"), "x.zip")
+    assert not is_archive(A_PDF, "x.zip")
+    assert not is_archive(b"PK but broken", "x.zip")
 
 
 @pytest.mark.parametrize(
