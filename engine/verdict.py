@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from engine import stats
-from engine.metrics import describe
+from engine.metrics.registry import describe, in_sentence
 from engine.models import Record
-
-Kind = Literal["winner", "tie", "no_clear_difference", "too_few_questions", "nothing_to_compare"]
+from engine.records import Group, Kind, Lead, Verdict
 
 MINIMUM_QUESTIONS = 30
 """Below this many common questions no winner is named: intervals of so few are themselves unsure."""
@@ -32,45 +30,6 @@ class Cost(Record):
     """One per strategy, in the order of the labels; less is better."""
     negligible: float = 0.0
     """A difference up to this is no reason to prefer one."""
-
-
-class Group(Record):
-    """Strategies that the questions cannot tell apart from the best of them."""
-
-    labels: tuple[str, ...]
-    best_mean: float
-
-
-class Lead(Record):
-    """How far the best strategy is ahead of another."""
-
-    over: str
-    difference: float
-    low: float | None
-    high: float | None
-    """95 % BCa interval; None where it is not defined."""
-    p: float
-    """Holm-adjusted over all pairs of strategies."""
-
-
-class Verdict(Record):
-    kind: Kind
-    metric: str
-    n: int
-    """Questions that every strategy has scored: only those count."""
-    clusters: int
-    """Independent groups of questions among them."""
-    groups: tuple[Group, ...] = ()
-    """Best first. A strategy in a later group is clearly behind the best of each earlier one."""
-    leads: tuple[Lead, ...] = ()
-    """The best against every other, nearest first."""
-    detectable: float | None = None
-    """Smallest difference between the two best that would be found with 80 % power."""
-    needed: int | None = None
-    """Questions that would settle the difference seen between the two best; None when there is none to settle."""
-    proposal: str | None = None
-    """The label to take: the winner, or the cheapest of the leading group; None when nothing speaks for one."""
-    proposal_reason: str = ""
 
 
 def decide(
@@ -198,8 +157,7 @@ def in_words(verdict: Verdict) -> str:
     """The verdict as a paragraph."""
     if verdict.kind == "nothing_to_compare":
         return "Nothing can be recommended: fewer than two strategies were scored on a common question."
-    title = describe(verdict.metric).title
-    title = title[:1].lower() + title[1:]
+    title = in_sentence(describe(verdict.metric).title)
     sentences = [_opening(verdict, title)]
     nearest = verdict.leads[0]
     if verdict.kind in ("winner", "tie"):

@@ -35,8 +35,14 @@ def describe(name: str) -> Described:
     if parts.budget is not None:
         title += f" at {parts.budget:,} tokens"
     if parts.delivered:
-        title += ", delivered"
+        title = f"Delivered {in_sentence(title)}"
     return Described(name, title, metric, parts.k, parts.budget, parts.delivered, unequal_tokens=parts.k is not None)
+
+
+def in_sentence(title: str) -> str:
+    """The title as it stands inside a sentence: `Recall` in small letters, `MRR` and `IoU` as they are."""
+    first = title.split(" ", 1)[0]
+    return title[:1].lower() + title[1:] if first[1:].islower() else title
 
 
 def _fits(metric: Metric, k: int | None, budget: int | None) -> bool:

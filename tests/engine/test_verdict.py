@@ -166,14 +166,14 @@ def test_words_of_too_few_questions_propose_nothing() -> None:
     assert "Take" not in text
 
 
-def simulated_pairs(runs: int, n: int, gap: float, seed: int) -> int:
-    """How often a winner is named between two strategies of paired scores that are 0 or 1 for most questions, `gap` apart on average."""
+def simulated_pairs(runs: int, n: int, gap: float, seed: int, disagree: float) -> int:
+    """How often a winner is named between two strategies of scores 0 and 1, `gap` apart on average, that draw a share of questions apart."""
     rng = np.random.default_rng(seed)
     named = 0
     for _ in range(runs):
         base = (rng.random(n) < 0.7).astype(float)
-        moved = rng.random(n) < 0.12
-        other = np.where(moved, rng.permutation(base), base)
+        moved = rng.random(n) < disagree
+        other = np.where(moved, (rng.random(n) < 0.7).astype(float), base)
         lost = rng.random(n) < gap / 0.7
         worse = np.where(lost, 0.0, other)
         named += decide(np.array([base, worse]), ["a", "b"], METRIC, resamples=1000).kind == "winner"
@@ -181,8 +181,8 @@ def simulated_pairs(runs: int, n: int, gap: float, seed: int) -> int:
 
 
 def test_the_same_quality_twice_is_rarely_called_a_winner() -> None:
-    assert simulated_pairs(100, 60, 0.0, seed=5) <= 10
+    assert simulated_pairs(100, 60, 0.0, seed=5, disagree=1.0) <= 10
 
 
 def test_a_planted_difference_of_eight_points_is_usually_found_with_200_questions() -> None:
-    assert simulated_pairs(60, 200, 0.08, seed=6) >= 44
+    assert simulated_pairs(60, 200, 0.08, seed=6, disagree=0.12) >= 44

@@ -38,10 +38,11 @@ def test_every_value_that_is_computed_has_a_declaration() -> None:
 
 def test_a_stored_name_in_words() -> None:
     described = describe("delivered.recall@1000tok")
-    assert described.title == "Recall at 1,000 tokens, delivered"
+    assert described.title == "Delivered recall at 1,000 tokens"
     assert (described.budget, described.k, described.delivered) == (1000, None, True)
     assert not described.unequal_tokens
     assert describe("recall@5").unequal_tokens
+    assert describe("delivered.iou@5").title == "Delivered IoU at 5"
 
 
 @pytest.mark.parametrize("name", ["recal@5", "mrr@5", "recall", "tokens@500tok", "", "recall@x", "judge.recall"])
