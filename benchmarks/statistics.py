@@ -59,6 +59,11 @@ def same_quality(scores: np.ndarray, n: int, names: int, rng: np.random.Generato
     return np.array([np.where(rng.random(n) < 0.5, drawn[0], drawn[1]) for _ in range(names)])
 
 
+def unrelated(scores: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """The hardest A/A: one strategy's real scores drawn for each name on its own, as if nothing connected the two."""
+    return np.array([scores[0, rng.integers(0, scores.shape[1], n)] for _ in range(2)])
+
+
 def planted(scores: np.ndarray, n: int, gap: float, rng: np.random.Generator) -> np.ndarray:
     """Two strategies of the same quality, of which the second then loses whole questions until it is `gap` worse on average."""
     pair = same_quality(scores, n, 2, rng)
@@ -92,6 +97,11 @@ def main() -> None:
         print(
             f"A/A, same quality under {names} names, 60 questions, {RUNS} resamplings: winner in {share:.1%} (deviation of differences {spread:.2f})"
         )
+    rng = np.random.default_rng(5)
+    share, spread = winners(unrelated(scores, 60, rng) for _ in range(RUNS))
+    print(
+        f"A/A, unrelated draws, 60 questions, {RUNS} resamplings: winner in {share:.1%} (deviation of differences {spread:.2f})"
+    )
     for n in (60, 200):
         rng = np.random.default_rng(3)
         share, spread = winners(planted(scores, n, 0.08, rng) for _ in range(RUNS))
