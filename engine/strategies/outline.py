@@ -40,6 +40,11 @@ class Seams:
         self.text = text
         self._starts = [heading.start for heading in headings]
         self._bodies = [self._body(heading.end) for heading in headings]
+        self._runs: list[int] = []
+        """Where the run of headings begins that each heading belongs to."""
+        for index, start in enumerate(self._starts):
+            follows = index > 0 and start <= self._bodies[index - 1]
+            self._runs.append(self._runs[-1] if follows else start)
 
     def _body(self, heading_end: int) -> int:
         """Where the body begins: the heading stays with everything up to there."""
@@ -70,6 +75,14 @@ class Seams:
                 reached = after
         kept.extend(given[reached:])
         return kept
+
+    def moved(self, places: Iterable[int]) -> list[int]:
+        """Each place, moved up to the first of the headings right above it."""
+        found = set()
+        for place in places:
+            index = bisect_left(self._starts, place) - 1
+            found.add(self._runs[index] if index >= 0 and place <= self._bodies[index] else place)
+        return sorted(found)
 
     def lines(self, start: int, end: int) -> list[int]:
         """Where a line that is not blank begins, strictly inside the span."""

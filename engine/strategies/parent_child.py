@@ -67,9 +67,9 @@ def parents(source: Source, seams: Seams, level: ParentLevel) -> list[Span]:
     """Parents that tile the text. What stands outside every article or section is a parent of its own."""
     edges: list[int] = []
     if level == "article":
-        edges = seams.kept(node_edges(source.document, NodeKind.ARTICLE))
+        edges = seams.moved(node_edges(source.document, NodeKind.ARTICLE))
     if level == "section" or (level == "article" and not edges):
-        edges = seams.kept(node_edges(source.document, NodeKind.SECTION)) or seams.headings()
+        edges = seams.moved(node_edges(source.document, NodeKind.SECTION)) or seams.headings()
     if level == "paragraph":
         edges = seams.kept(source.paragraphs)
     elif not edges:
@@ -78,5 +78,5 @@ def parents(source: Source, seams: Seams, level: ParentLevel) -> list[Span]:
         parts = pack(0, len(source.text), [blank], measure, UNSTRUCTURED_PARENT)
         return [Span(part.start, part.end) for part in parts]
     length = len(source.text)
-    inner = sorted({edge for edge in edges if 0 < edge < length})
+    inner = [edge for edge in edges if 0 < edge < length]
     return [Span(start, end) for start, end in pairwise([0, *inner, length])]
