@@ -108,9 +108,7 @@ class CodeReader:
         check_paragraphs(len(nodes), name, settings)
         notices = list(decoded.notices)
         if broken:
-            message = (
-                "The code has syntax errors; definitions near them may be missing from the tree, their text is not."
-            )
+            message = "Some of the code does not parse (syntax errors or macros); definitions near it may be missing from the tree, their text is not."
             notices.append(Notice(kind="syntax", message=message))
         found = any(node.kind is NodeKind.CODE for node in nodes)
         characters = non_blank(text)
