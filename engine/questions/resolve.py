@@ -105,8 +105,12 @@ def _change(old: Evidence, new: Evidence) -> str | None:
     if old.method != new.method:
         return f"was found as {old.method} and is found as {new.method} now"
     if len(old.candidates) != len(new.candidates):
-        return f"stood in {max(1, len(old.candidates))} places and stands in {max(1, len(new.candidates))} now"
+        return f"stood in {_places(old)} and stands in {_places(new)} now"
     return None
+
+
+def _places(item: Evidence) -> str:
+    return f"{len(item.candidates)} places" if item.candidates else "one place"
 
 
 class _Place:

@@ -149,7 +149,7 @@ def test_a_second_reading_of_the_document_lists_what_moved() -> None:
     assert [change.message for change in changes(before, after)] == [
         "now stands in other text (normalised, score 1.00)",
         "was found before and is not found now",
-        "stood in 1 places and stands in 2 now",
+        "stood in one place and stands in 2 places now",
     ]
     assert changes(before, resolve(before, [document("Short rule. Long rule. Kept.")])) == ()
 
