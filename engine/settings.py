@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+import ipaddress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from engine import keys
 from engine.errors import BadSetting
+
+_SECRET = ("_key", "_keys")
+"""Endings of settings whose values are shown nowhere."""
 
 BUNDLED = "wordllama"
 """EMBEDDING_MODEL value of the embeddings that ship with Chunkscope."""
@@ -102,9 +107,38 @@ class Settings(BaseSettings):
     parse_memory_mb: int = Field(1024, ge=128, description="Memory one document may take to parse, in MB.")
     host: str = Field("127.0.0.1", description="Address the app listens on.")
     port: int = Field(8501, ge=1, le=65535, description="Port the app listens on.")
+    api_keys: SecretStr | None = Field(
+        None,
+        description="Keys of the REST API as `name:sha256`, separated by commas; `python -m engine api-key NAME` makes one. Required unless HOST is a loopback address.",
+    )
+    api_requests_per_minute: int = Field(600, ge=1, description="Most API requests a minute for each key.")
+    api_concurrency: int = Field(16, ge=1, le=1024, description="Most API requests at once for each key.")
+    api_cors_origins: str | None = Field(
+        None,
+        description="Web origins whose pages may call the API, separated by commas, such as https://tools.example.org. Default: none.",
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Least severe messages that are logged."
     )
+
+    @field_validator("api_keys")
+    @classmethod
+    def _keys_are_readable(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            keys.parse(value.get_secret_value())
+        return value
+
+    @cached_property
+    def known_api_keys(self) -> tuple[keys.ApiKey, ...]:
+        return () if self.api_keys is None else keys.parse(self.api_keys.get_secret_value())
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches HOST."""
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return self.host.lower() == "localhost"
 
     @cached_property
     def has_key(self) -> bool:
@@ -140,7 +174,7 @@ class Settings(BaseSettings):
         values: dict[str, Any] = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
-            if isinstance(value, SecretStr) or name.endswith("_key"):
+            if isinstance(value, SecretStr) or name.endswith(_SECRET):
                 values[name] = value is not None
             elif name == "database_url":
                 values[name] = None if value is None else value.split("://", 1)[0]
@@ -163,7 +197,7 @@ def load_settings(**overrides: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else "?"
-        secret = name.endswith("_key")
+        secret = name.endswith(_SECRET)
         value = "(hidden)" if secret else repr(first.get("input"))
         raise BadSetting(
             f"{name.upper()} is {value}. {first['msg']}. Change it in the environment or in .env, then start again."
