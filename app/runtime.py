@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import threading
 
+from engine.live import LiveAsk
+from engine.recent import Recent
 from engine.settings import Settings
 from engine.workbench import Workbench
 
 _lock = threading.Lock()
 _workbench: Workbench | None = None
+
+asking: Recent[str, LiveAsk] = Recent(64)
+"""Questions being answered, by request id: a reader may leave the page and come back to them."""
 
 
 def workbench(settings: Settings | None = None) -> Workbench:
