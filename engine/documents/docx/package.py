@@ -172,13 +172,13 @@ class _Repair:
         folder = posixpath.dirname(posixpath.dirname(path))
         for relation in list(root.iterchildren(_PR + "Relationship")):
             target, kind = relation.get("Target") or "", relation.get("Type") or ""
-            if relation.get("TargetMode") == "External":
+            if kind and relation.get("TargetMode") == "External":
                 if not kind.endswith("/hyperlink"):
                     short = kind.rsplit("/", 1)[-1]
                     self._tally.outside(_FETCHED.get(short, "other content"), target)
                 continue
             found = self._find(folder, target)
-            if found is None or relation.get("Id") is None:
+            if found is None or not kind or relation.get("Id") is None:
                 self._tally.add("dangling", not kind.endswith("/hyperlink"))
                 root.remove(relation)
             else:

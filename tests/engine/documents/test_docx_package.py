@@ -59,6 +59,13 @@ def test_templates_and_files_with_macros_open_without_them(main_type: str) -> No
     assert notices(with_macro) == {"macros": 1}
 
 
+def test_a_relationship_without_a_type_does_not_stop_opening() -> None:
+    parsed = read(word(p("text"), relations='<Relationship Id="a" Target="document.xml"/>'))
+
+    assert parsed.text == "text"
+    assert notices(parsed) == {"dangling": 1}
+
+
 def test_relationships_that_lead_nowhere_do_not_stop_opening() -> None:
     parsed = read(
         word(
