@@ -35,7 +35,7 @@ from engine.providers.base import ChatModel, Models
 from engine.providers.prices import load_prices
 from engine.questions import edit
 from engine.recent import Recent
-from engine.records import Experiment, Plan, Query, Question, QuestionSet
+from engine.records import Experiment, Plan, Query, Question, QuestionResult, QuestionSet
 from engine.settings import Settings, load_settings
 from engine.store import DataFolder, ExperimentSummary, IndexState, Job, QuestionSetInfo, Store, open_store
 from engine.strategies import registry
@@ -85,6 +85,18 @@ class FileAdded:
     added: Added | None
     error: str | None
     """Why nothing was stored, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """What reading an original again changed."""
+
+    document: DocumentInfo
+    """As it is now; the same as before when the reader has not changed."""
+    changes: tuple[questions.Change, ...]
+    """Evidence of question sets that was lost, found or moved."""
+    experiments: int
+    """Experiments measured on the old text. They stay readable; comparing them with new ones compares two texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +242,34 @@ class Workbench:
         with self._lock:
             self._sources.pop(document_id, None)
         return deletion
+
+    def outdated_documents(self) -> list[DocumentInfo]:
+        """Documents that an older version of their reader made, newest first: `reread` makes them anew from their originals."""
+        current = reading.parser_versions()
+        return [
+            info
+            for info in self.documents()
+            if current.get(info.media_type, info.parser_version) != info.parser_version
+        ]
+
+    def reread(self, document_id: str) -> Reread:
+        """Read the original again with today's reader and put the result in the old document's place.
+
+        Question sets are resolved in the new text, and what moved is listed. Experiments stay as they were measured.
+        Raises NotFound, BadDocument; the old document stays then.
+        """
+        deletion = self.deletion(document_id)
+        document = self.add_document(self.original(document_id), deletion.document.name).document
+        if document.document_id == document_id:
+            return Reread(document, (), 0)
+        others = [info.document_id for info in self.documents() if info.document_id != document_id]
+        moved: list[questions.Change] = []
+        for info in self._store.question_sets():
+            before = self.question_set(info.question_set_id)
+            if any(gold.document_id == document_id for question in before.questions for gold in question.gold):
+                moved += questions.changes(before, self._resolved(before, others))
+        self.delete_document(document_id)
+        return Reread(document, tuple(moved), deletion.experiments)
 
     def _source(self, document_id: str) -> Source:
         with self._lock:
@@ -582,9 +622,13 @@ class Workbench:
         """All experiments, newest first."""
         return self._store.experiments()
 
-    def experiment(self, experiment_id: str) -> Experiment:
-        """Raises NotFound."""
-        return self._store.experiment(experiment_id)
+    def experiment(self, experiment_id: str, *, queries: bool = True) -> Experiment:
+        """`queries`: whether its cells come with their answers and retrieved chunks, which are most of its bytes. Raises NotFound."""
+        return self._store.experiment(experiment_id, queries=queries)
+
+    def cell(self, experiment_id: str, spec_id: str, question_id: str) -> QuestionResult | None:
+        """One question under one spec, with its query; None when it is not finished."""
+        return self._store.cell(experiment_id, spec_id, question_id)
 
     def delete_experiment(self, experiment_id: str) -> None:
         """Raises NotFound."""
