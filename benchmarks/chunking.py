@@ -1,0 +1,397 @@
+"""Speed, memory and correctness of the chunking strategies and of peer libraries: `python -m benchmarks.chunking`.
+
+Every speed is a ratio: CPU time of the whole call (document to chunks) to the CPU time of one tiktoken `encode_ordinary` of
+the same text in the same process, the least of several runs of each, taken in turns. Nothing is kept between runs: each
+reads the text anew. Peers are measured when they are installed (requirements-bench.txt).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tiktoken
+
+from benchmarks import texts
+from engine import ids, tokens
+from engine.models import Document, Node, NodeKind, Span, Structure
+from engine.providers.base import Models
+from engine.strategies import registry
+from engine.strategies.base import uncovered
+from engine.strategies.sentences import sentence_spans
+from engine.strategies.source import Source
+
+MB = 1_000_000
+LIMIT = 512
+STRUCTURAL = ("fixed_size", "recursive", "sentence", "paragraph", "markdown_structure", "parent_child")
+
+Found = list[tuple[str, int | None]]
+"""Text and start of every chunk; None where a tool gives no offset."""
+
+
+class Job(NamedTuple):
+    name: str
+    run: Callable[[str], Found]
+    """Made anew for every call where a tool keeps results."""
+
+
+class Quality(NamedTuple):
+    lossless: bool
+    """Every character that is not white space stands in a chunk."""
+    exact: bool | None
+    """Every chunk is what stands at its offset; None without offsets."""
+    limit: bool
+    """No chunk has more than `LIMIT` tokens on its own."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="1 MB only; no growth, no memory")
+    parser.add_argument("--memory", nargs=2, metavar=("STRATEGY", "FILE"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.memory:
+        print(_peak(*options.memory))
+        return
+    _warm_up()
+    print("CPU time as a multiple of one tiktoken encode_ordinary of the same text; lower is faster.\n")
+    _speed(options.quick)
+    _worst_cases()
+    _together()
+    if not options.quick:
+        _growth()
+        _memory()
+
+
+def _warm_up() -> None:
+    # Peers ask tiktoken for the encoding by name; this one needs no download.
+    tiktoken.registry.ENCODINGS["cl100k_base"] = tokens.encoding()
+    for name in ("tiktoken", "bpe-openai"):
+        tokens.use(name)  # type: ignore[arg-type]
+        for strategy in STRUCTURAL:
+            _ours(strategy)("Warm up. " * 2000)
+    tokens.use(None)
+
+
+def document(text: str) -> Document:
+    data = text.encode()
+    return Document(
+        document_id=ids.document_id(data, "bench"), name="bench.md", media_type="text/markdown", byte_size=len(data),
+        sha256=ids.digest(data), parser_version="bench", structure=Structure(rule="none", confidence="none"),
+        visible_characters=len(text), kept_characters=len(text), token_count=0, created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        text=text, tree=Node(kind=NodeKind.DOCUMENT, span=Span(0, len(text))),
+    )  # fmt: skip
+
+
+def _ours(name: str, **values: Any) -> Callable[[str], Found]:
+    strategy = registry.strategy(name)
+    params = strategy.parse(values)
+
+    def run(text: str) -> Found:
+        # The document is made outside the strategies' time: an application has it already.
+        return [
+            (chunk.text, chunk.span.start if chunk.span else None)
+            for chunk in strategy.chunk(Source(_made(text)), params, Models()).chunks
+        ]
+
+    return run
+
+
+_documents: dict[int, Document] = {}
+
+
+def _made(text: str) -> Document:
+    if id(text) not in _documents:
+        _documents.clear()
+        _documents[id(text)] = document(text)
+    return _documents[id(text)]
+
+
+def _peers() -> tuple[list[Job], list[str]]:
+    """The peers that are installed, and the names of those that are not."""
+    makers = {
+        "chonkie": _chonkie,
+        "semchunk": _semchunk,
+        "semantic-text-splitter": _semantic_text_splitter,
+        "langchain-text-splitters": _langchain,
+    }
+    jobs: list[Job] = []
+    missing: list[str] = []
+    for package, maker in makers.items():
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(package)
+            continue
+        jobs.extend(Job(f"{package} {version} {name}", run) for name, run in maker())
+    return jobs, missing
+
+
+def _chonkie() -> list[tuple[str, Callable[[str], Found]]]:
+    import chonkie
+
+    def run(make: Callable[[], Any]) -> Callable[[str], Found]:
+        return lambda text: [(chunk.text, chunk.start_index) for chunk in make().chunk(text)]
+
+    encoding = tokens.encoding()
+    return [
+        ("token 512/50", run(lambda: chonkie.TokenChunker(tokenizer=encoding, chunk_size=LIMIT, chunk_overlap=50))),
+        ("recursive 512", run(lambda: chonkie.RecursiveChunker(tokenizer=encoding, chunk_size=LIMIT))),
+        ("sentence 512", run(lambda: chonkie.SentenceChunker(tokenizer=encoding, chunk_size=LIMIT))),
+    ]
+
+
+def _semchunk() -> list[tuple[str, Callable[[str], Found]]]:
+    import semchunk
+
+    def run(text: str) -> Found:
+        count = lambda part: len(tokens.encoding().encode_ordinary(part))  # noqa: E731
+        chunks, offsets = semchunk.chunkerify(count, LIMIT)(text, offsets=True)
+        return [(chunk, start) for chunk, (start, _end) in zip(chunks, offsets, strict=True)]
+
+    return [("512", run)]
+
+
+def _semantic_text_splitter() -> list[tuple[str, Callable[[str], Found]]]:
+    import semantic_text_splitter
+
+    def run(kind: Any) -> Callable[[str], Found]:
+        return lambda text: [
+            (chunk, start) for start, chunk in kind.from_tiktoken_model("gpt-4", LIMIT, trim=False).chunk_indices(text)
+        ]
+
+    return [
+        ("text 512", run(semantic_text_splitter.TextSplitter)),
+        ("Markdown 512", run(semantic_text_splitter.MarkdownSplitter)),
+    ]
+
+
+def _langchain() -> list[tuple[str, Callable[[str], Found]]]:
+    import langchain_text_splitters as splitters
+
+    def run(make: Callable[[], Any]) -> Callable[[str], Found]:
+        return lambda text: [
+            (made.page_content, made.metadata.get("start_index")) for made in make().create_documents([text])
+        ]
+
+    def count(text: str) -> int:
+        return len(tokens.encoding().encode_ordinary(text))
+
+    def recursive(overlap: int) -> Callable[[], Any]:
+        return lambda: splitters.RecursiveCharacterTextSplitter(
+            chunk_size=LIMIT, chunk_overlap=overlap, length_function=count, add_start_index=True
+        )
+
+    def headers(text: str) -> Found:
+        made = splitters.MarkdownHeaderTextSplitter([("#" * level, str(level)) for level in range(1, 5)])
+        return [(part.page_content, None) for part in made.split_text(text)]
+
+    return [
+        (
+            "token 512/50",
+            run(lambda: splitters.TokenTextSplitter(encoding_name="cl100k_base", chunk_size=LIMIT, chunk_overlap=50)),
+        ),
+        ("recursive 512/0", run(recursive(0))),
+        ("recursive 512/50", run(recursive(50))),
+        ("Markdown headers", headers),
+    ]
+
+
+def ratio(run: Callable[[str], Any], text: str, repeats: int) -> float:
+    """CPU time of `run` over that of one encode, the least of `repeats` each."""
+    encoding = tokens.encoding()
+    bases, times = [], []
+    for _ in range(repeats):
+        began = time.process_time()
+        encoding.encode_ordinary(text)
+        bases.append(time.process_time() - began)
+        began = time.process_time()
+        run(text)
+        times.append(time.process_time() - began)
+    return min(times) / min(bases)
+
+
+def quality(found: Found, text: str) -> Quality:
+    spans: list[Span] = []
+    exact = True
+    at = -1
+    for chunk, start in found:
+        if start is not None and text[start : start + len(chunk)] != chunk:
+            exact = False
+        place = start if start is not None and exact else text.find(chunk, at + 1)
+        if place >= 0:
+            spans.append(Span(place, place + len(chunk)))
+            at = place
+    offsets = all(start is not None for _, start in found)
+    within = all(len(chunk) <= LIMIT or tokens.count(chunk) <= LIMIT for chunk, _ in found)
+    return Quality(not uncovered(text, spans), exact if offsets else None, within)
+
+
+def _all_hold(run: Callable[[str], Found], checks: Iterable[str]) -> list[str]:
+    """Lossless, exact, limit over all texts: yes, no, or the reason it could not be told."""
+    results = []
+    for text in checks:
+        try:
+            results.append(quality(run(text), text))
+        except Exception as error:
+            return [type(error).__name__] * 3
+    none = all(result.exact is None for result in results)
+    return [
+        "yes" if all(result.lossless for result in results) else "no",
+        "none" if none else "yes" if all(result.exact for result in results) else "no",
+        "yes" if all(result.limit for result in results) else "no",
+    ]
+
+
+def _speed(quick: bool) -> None:
+    sizes = (1,) if quick else (1, 10)
+    corpora = {f"{name} {size} MB": (make, size) for name, make in _CORPORA.items() for size in sizes}
+    checks = [texts.prose(MB // 5, 3), texts.markdown(MB // 5, 3), texts.chinese(MB // 10), texts.emoji(MB // 10)]
+    peers, missing = _peers()
+    jobs: list[tuple[Job, tokens.EncoderName | None]] = []
+    for encoder in ("tiktoken", "bpe-openai"):
+        jobs.extend((Job(f"{name} ({encoder})", _ours(name)), encoder) for name in STRUCTURAL)  # type: ignore[misc]
+        jobs.append((Job(f"recursive 512/0 ({encoder})", _ours("recursive", overlap=0)), encoder))  # type: ignore[arg-type]
+    jobs.append(
+        (
+            Job("sentence spans alone", lambda text: [(span.slice(text), span.start) for span in sentence_spans(text)]),
+            None,
+        )
+    )
+    jobs.extend((peer, None) for peer in peers)
+    columns = [*corpora, "lossless", "exact offsets", "limit kept"]
+    cells: dict[str, list[str]] = {job.name: [] for job, _ in jobs}
+    for make, size in corpora.values():
+        text = make(size * MB)
+        for job, encoder in jobs:
+            tokens.use(encoder)
+            slow = bool(cells[job.name]) and _number(cells[job.name][0]) > 5
+            cells[job.name].append("" if slow and size > 1 else _attempt(job.run, text, 5 if size == 1 else 2))
+        tokens.use(None)
+    for job, encoder in jobs:
+        tokens.use(encoder)
+        held = _all_hold(job.run, checks)
+        if job.name.startswith("sentence spans"):
+            held[2] = "no limit"
+        cells[job.name].extend(held)
+    tokens.use(None)
+    _table(columns, cells)
+    print("\nLossless, offsets and limit: on prose, Markdown, Chinese and emoji. An empty cell: slower than 5 on 1 MB.")
+    if missing:
+        print(f"Not installed, not measured: {', '.join(missing)} (requirements-bench.txt).")
+
+
+_CORPORA: dict[str, Callable[[int], str]] = {"prose": texts.prose, "Markdown": texts.markdown}
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return 0.0
+
+
+def _attempt(run: Callable[[str], Any], text: str, repeats: int) -> str:
+    try:
+        return f"{ratio(run, text, repeats):.2f}"
+    except Exception as error:
+        return type(error).__name__
+
+
+def _worst_cases() -> None:
+    print("\nWorst cases, 1 MB:\n")
+    made = {name: make(MB) for name, make in texts.WORST.items()}
+    cells: dict[str, list[str]] = {}
+    for encoder in ("tiktoken", "bpe-openai"):
+        tokens.use(encoder)  # type: ignore[arg-type]
+        for name in STRUCTURAL:
+            cells[f"{name} ({encoder})"] = [_attempt(_ours(name), text, 2) for text in made.values()]
+    tokens.use(None)
+    _table(list(made), cells)
+
+
+def _together() -> None:
+    text = texts.markdown(MB, 5)
+    strategies = [(registry.strategy(name), registry.strategy(name).parse({})) for name in STRUCTURAL]
+
+    def run(text: str) -> None:
+        source = Source(_made(text))
+        for strategy, params in strategies:
+            strategy.chunk(source, params, Models())
+
+    print("\nAll six on one Markdown document of 1 MB, which is encoded once:\n")
+    for encoder in ("tiktoken", "bpe-openai"):
+        tokens.use(encoder)  # type: ignore[arg-type]
+        print(f"  {encoder}: {ratio(run, text, 3):.2f}")
+    tokens.use(None)
+
+
+def _growth() -> None:
+    print("\nCPU time for 20 MB as a multiple of that for 1 MB (20 is linear):\n")
+    small, large = texts.prose(MB, 9), texts.prose(20 * MB, 9)
+    cells = {}
+    for name in STRUCTURAL:
+        run = _ours(name)
+        times = []
+        for text, repeats in ((small, 5), (large, 1)):
+            _made(text)
+            seconds = []
+            for _ in range(repeats):
+                began = time.process_time()
+                run(text)
+                seconds.append(time.process_time() - began)
+            times.append(min(seconds))
+        cells[name] = [f"{times[1] / times[0]:.1f}"]
+    _table(["20 MB / 1 MB"], cells)
+
+
+def _memory() -> None:
+    print("\nPeak memory added by chunking 10 MB of prose, as a multiple of the text's bytes:\n")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "text"
+        path.write_text(texts.prose(10 * MB, 4))
+        cells = {
+            name: [
+                subprocess.run(
+                    [sys.executable, "-m", "benchmarks.chunking", "--memory", name, str(path)],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                ).stdout.strip()
+            ]
+            for name in STRUCTURAL
+        }
+    _table(["peak / text"], cells)
+
+
+def _peak(name: str, path: str) -> str:
+    _warm_up()
+    text = Path(path).read_text()
+    made = document(text)
+    strategy = registry.strategy(name)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    chunks = strategy.chunk(Source(made), strategy.parse({}), Models()).chunks
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert chunks
+    return f"{(after - before) * 1024 / len(text.encode()):.1f}"
+
+
+def _table(columns: Sequence[str], cells: dict[str, list[str]]) -> None:
+    first = max(len(name) for name in cells)
+    widths = [max([len(column), *(len(row[place]) for row in cells.values())]) for place, column in enumerate(columns)]
+    print(" " * first, *(column.rjust(width) for column, width in zip(columns, widths, strict=True)), sep="  ")
+    for name, row in cells.items():
+        print(name.ljust(first), *(cell.rjust(width) for cell, width in zip(row, widths, strict=True)), sep="  ")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
