@@ -176,6 +176,11 @@ def known(name: str) -> EmbeddingModel | None:
     return found
 
 
+def runs_here(name: str) -> bool:
+    """Whether a model of that name runs in this process, so that using it costs nothing."""
+    return name == BUNDLED or name.startswith("local:")
+
+
 def prefixes(name: str) -> tuple[str, str]:
     """(query prefix, passage prefix) of a model: from the guide, or by family for names it does not list."""
     entry = known(name)

@@ -25,7 +25,7 @@ from openai import AsyncOpenAI
 from pydantic import SecretStr
 
 from engine.errors import CallCause, ModelCallFailed
-from engine.providers import loop
+from engine.providers import loop, totals
 from engine.providers.limits import MinuteLimits
 
 T = TypeVar("T")
@@ -153,10 +153,12 @@ class Connection:
         while True:
             outcome = await self._try(send, tokens, stop, watch)
             if not isinstance(outcome, _Fault):
+                totals.called(model, answered=True)
                 return Called(outcome, attempts + 1)
             fault = outcome
             if fault.cause == "cancelled":
                 raise self._failure(model, fault, attempts)
+            totals.called(model, answered=False)
             attempts += 1
             timeouts += fault.cause == "timeout"
             pause = fault.pause or min(_LONGEST_BACKOFF, self.endpoint.first_pause * 2 ** (attempts - 1))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from engine import tokens
 from engine.errors import ModelCallFailed
-from engine.providers import loop
+from engine.providers import loop, totals
 from engine.providers.base import NO_USAGE, ChatReply, ChatRequest, Probe, Usage
 from engine.providers.json_answers import is_strict, last_valid
 from engine.providers.openai import BadAnswer, CallFailed, Connection
@@ -224,7 +224,7 @@ class OpenAIChat:
             usage = Usage(sent, written, cached if isinstance(cached, int) else 0, calls=1)
         else:
             usage = Usage(_prompt_tokens(request), tokens.count(text), calls=1, counted=True)
-        return self._prices.priced(self.model, usage)
+        return totals.spent(self.model, self._prices.priced(self.model, usage))
 
     async def _stream(self, request: ChatRequest, emit: Callable[[str], None]) -> ChatReply:
         began = time.perf_counter()

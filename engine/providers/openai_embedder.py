@@ -12,7 +12,7 @@ import numpy as np
 
 from engine import tokens
 from engine.errors import ModelCallFailed
-from engine.providers import loop
+from engine.providers import loop, totals
 from engine.providers.base import NO_USAGE, Embedded, EmbeddedBatch, Probe, TextKind, Usage, Vectors
 from engine.providers.guide import known, prefixes
 from engine.providers.long_inputs import over_limit, refusal, split
@@ -226,7 +226,7 @@ class OpenAIEmbedder:
         except CallFailed as failure:
             return failure
         usage = called.value.usage._replace(calls=called.attempts)
-        return called.value._replace(usage=self._prices.priced(self.model, usage))
+        return called.value._replace(usage=totals.spent(self.model, self._prices.priced(self.model, usage)))
 
     @property
     def _expected(self) -> int | None:
