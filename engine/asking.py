@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from engine import answer as answers
@@ -14,7 +14,7 @@ from engine.errors import ModelCallFailed, NeedsModel, UserError
 from engine.index.base import ChunkIndex
 from engine.models import Document, StrategySpec
 from engine.prompts import prompt
-from engine.providers.base import ChatModel, ChatReply, ChatRequest, Embedder, Models
+from engine.providers.base import ChatModel, ChatReply, ChatRequest, Embedder, Models, Usage
 from engine.providers.meter import Meter, metered
 from engine.records import CellStatus, Query, RetrievedChunk, UsageRecord
 from engine.settings import Settings
@@ -33,6 +33,8 @@ class Asked:
     """How a failed query failed."""
     error: Exception | None = None
     """What ended a failed query."""
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    """Tokens and dollars by purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +120,11 @@ class Asker:
             ended = time.perf_counter()
             update["seconds"] = {"retrieve": searched - began, "generate": ended - searched, "total": ended - began}
             update["usage"] = UsageRecord(**meter.total._asdict())
-            return Asked(query.model_copy(update=update), ranked)
+            return Asked(query.model_copy(update=update), ranked, usage=meter.by_purpose)
         except Exception as error:
             reason = in_words(error, f"a question under {spec.label}", request_id)
             failed = {"status": "failed", "error": reason, "usage": UsageRecord(**meter.total._asdict())}
-            return Asked(query.model_copy(update=failed), (), status_of(error), error)
+            return Asked(query.model_copy(update=failed), (), status_of(error), error, meter.by_purpose)
 
     def search(
         self,

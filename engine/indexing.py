@@ -22,14 +22,27 @@ class Indexed:
 
     chunk_set: ChunkSet
     seconds: dict[str, float]
-    """Latency breakdown: chunk, enrich, embed, upsert. Empty when nothing had to be done."""
+    """Latency breakdown: chunk, enrich, embed, upsert, as measured when it was done, which may have been earlier."""
     reused: bool
+    vector_bytes: int | None
+    """Bytes of the vectors, 4 per dimension; None without vectors."""
 
 
 def cut(source: Source, spec: StrategySpec, models: Models) -> ChunkSet:
     """The chunks of one document under one spec. Raises UserError; nothing is stored."""
     strategy = registry.strategy(spec.strategy_name)
     return strategy.chunk(source, strategy.parse(spec.params), models)
+
+
+def chunk_document(source: Source, spec: StrategySpec, models: Models, store: Store) -> Indexed:
+    """The chunks of one document, stored, for a search by words: nothing is embedded. Raises NeedsModel, ModelCallFailed, StoreUnavailable."""
+    made_with = chunked_with(spec, models)
+    known = store.chunk_set(source.document.document_id, spec, made_with)
+    if known is not None:
+        return Indexed(known, dict(known.seconds), reused=True, vector_bytes=None)
+    chunk_set = cut(source, spec, models)
+    store.save_chunk_set(chunk_set, made_with)
+    return Indexed(chunk_set, dict(chunk_set.seconds), reused=False, vector_bytes=None)
 
 
 def index_document(source: Source, spec: StrategySpec, models: Models, index: ChunkIndex, store: Store) -> Indexed:
@@ -47,12 +60,13 @@ def index_document(source: Source, spec: StrategySpec, models: Models, index: Ch
     known = store.chunk_set(document_id, spec, made_with)
     state = store.index_state(document_id, spec.spec_id, model)
     if known is not None and state is not None and state.ready:
-        return Indexed(known, {}, reused=True)
+        seconds = {**known.seconds, **state.seconds}
+        return Indexed(known, seconds, reused=True, vector_bytes=_bytes(len(known.chunks), spec, models))
 
     # Vectors that a strategy makes itself are not stored with its chunks, so such a set is cut anew.
     brings_vectors = Need.TOKEN_EMBEDDER in registry.strategy(spec.strategy_name).needs
     chunk_set = known if known is not None and not brings_vectors else cut(source, spec, models)
-    seconds = {} if chunk_set is known else dict(chunk_set.seconds)
+    seconds = dict(chunk_set.seconds)
     began = time.perf_counter()
     if chunk_set.vectors is not None:
         vectors = chunk_set.vectors.rows
@@ -70,9 +84,16 @@ def index_document(source: Source, spec: StrategySpec, models: Models, index: Ch
     index.delete(collection, spec_id=spec.spec_id, document_id=document_id)
     points = [IndexPoint(chunk.chunk_id, document_id, spec.spec_id) for chunk in chunk_set.chunks]
     index.upsert(collection, points, vectors)
-    store.finish_index(document_id, spec, model, len(points))
     seconds["upsert"] = time.perf_counter() - began
-    return Indexed(chunk_set, seconds, reused=False)
+    spent = {stage: seconds[stage] for stage in ("embed", "upsert")}
+    store.finish_index(document_id, spec, model, len(points), spent)
+    return Indexed(chunk_set, seconds, reused=False, vector_bytes=int(vectors.nbytes))
+
+
+def _bytes(vectors: int, spec: StrategySpec, models: Models) -> int:
+    late = Need.TOKEN_EMBEDDER in registry.strategy(spec.strategy_name).needs
+    model = models.token_embedder if late else models.embedder
+    return 4 * vectors * model.dimension if vectors and model is not None else 0
 
 
 def vector_model(spec: StrategySpec, models: Models) -> str:

@@ -129,6 +129,8 @@ class DocumentInfo(Record):
     metadata: dict[str, Any] = Field(default_factory=dict)
     """Title, author, headers and footers, page count: whatever the format knows."""
     created_at: datetime
+    parse_seconds: float | None = None
+    """How long it took to read the file; None where that was not measured."""
 
 
 class Document(DocumentInfo):

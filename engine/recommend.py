@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from engine import stats
 from engine.errors import BadParameter
 from engine.metrics import describe
-from engine.models import Record
-from engine.records import Experiment, QuestionResult
-from engine.verdict import Cost, Verdict, decide, in_words
+from engine.records import Comparison, Experiment, QuestionResult, Verdict
+from engine.verdict import Cost, decide, in_words
 
 PRIMARY_METRICS = (
     "delivered.recall@1000tok",
@@ -26,32 +25,6 @@ PRIMARY_METRICS = (
     "answer_token_f1",
 )
 """What decides, in order of preference: recall at an equal token budget, then answers. Never recall at k, which favours large chunks."""
-
-
-class Comparison(Record):
-    """One strategy against the baseline on one metric, over the questions both have scored. None: not defined for so few numbers."""
-
-    spec_id: str
-    metric: str
-    n: int
-    clusters: int
-    """Independent groups those questions form."""
-    mean: float | None
-    baseline_mean: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
-    """95 % BCa interval."""
-    p: float | None
-    """Two-sided sign-flip p."""
-    p_holm: float | None
-    """Adjusted over the strategies compared with the baseline."""
-    effect: float | None
-    """Difference in standard deviations of the paired differences."""
-    detectable: float | None
-    """Smallest true difference that would be found with 80 % power."""
-    needed: int | None
-    """Questions that would be needed to find the difference seen with 80 % power."""
 
 
 def recommend(experiment: Experiment, metric: str | None = None, noise_floor: float | None = None) -> str:
@@ -202,7 +175,7 @@ def experiment_costs(experiment: Experiment, spec_ids: Sequence[str]) -> tuple[C
             _mean([next(c.metrics[n] for n in names if n in c.metrics) for c in own if c.metrics.keys() & set(names)])
         )
         dollars.append(None if result is None else result.usage.cost_usd)
-        seconds.append(_mean([_seconds(cell) for cell in own if cell.query is not None]))
+        seconds.append(_mean([_seconds(cell) for cell in own if cell.seconds or cell.query is not None]))
     return (
         Cost(criterion=f"tokens delivered per question at {top_k} chunks", values=tuple(tokens)),
         Cost(criterion="dollars of the whole run", values=tuple(dollars), negligible=0.001),
@@ -211,7 +184,7 @@ def experiment_costs(experiment: Experiment, spec_ids: Sequence[str]) -> tuple[C
 
 
 def _seconds(cell: QuestionResult) -> float:
-    spent = {} if cell.query is None else cell.query.seconds
+    spent = cell.seconds or ({} if cell.query is None else cell.query.seconds)
     return spent.get("retrieve", 0.0) + spent.get("generate", 0.0)
 
 

@@ -205,6 +205,17 @@ class MetricValue(Record):
     """Questions that could not be scored, by cause."""
 
 
+class EvidencePlace(Record):
+    """Where one quote of a question lies among the chunks of a spec."""
+
+    document_id: str
+    chunks: tuple[int, ...]
+    """Numbers (from 1) of the chunks that hold it whole or, where none does, of all that hold a part of it."""
+    whole: bool
+    retrieved: tuple[int, ...] = ()
+    """Those of them that are among the first `top_k` hits."""
+
+
 class QuestionResult(Record):
     """One question under one spec: what was retrieved and how it scored."""
 
@@ -214,6 +225,16 @@ class QuestionResult(Record):
     error: str | None = None
     query: Query | None = None
     metrics: dict[str, float] = Field(default_factory=dict)
+    repeat: int = 0
+    """Which repeat of the question this is, from 0."""
+    unscored: dict[str, CellStatus] = Field(default_factory=dict)
+    """Metrics a judge gave no value of, and why."""
+    seconds: dict[str, float] = Field(default_factory=dict)
+    """Latency of this question: retrieve, generate, judge, total."""
+    usage: dict[str, UsageRecord] = Field(default_factory=dict)
+    """Tokens and dollars by purpose: embedding, answer, judge."""
+    evidence: tuple[EvidencePlace, ...] = ()
+    """Where its evidence lies, one entry per quote that was found in the documents."""
 
 
 class SpecResult(Record):
@@ -225,9 +246,103 @@ class SpecResult(Record):
     chunk_count: int = 0
     metrics: tuple[MetricValue, ...] = ()
     seconds: dict[str, float] = Field(default_factory=dict)
-    """Latency breakdown summed over documents: parse, chunk, enrich, embed, upsert; per question p50: retrieve, generate."""
+    """Latency breakdown: parse, chunk, enrich, embed, upsert summed over the documents; retrieve, generate, judge summed over the
+    questions; and of each the median and 95th percentile per document or question, as `chunk_p50`, `chunk_p95`, ..."""
     usage: UsageRecord = UsageRecord()
+    """Everything this spec spent."""
+    usage_by_purpose: dict[str, UsageRecord] = Field(default_factory=dict)
+    """The same by purpose: embedding, context, propositions, answer, judge."""
+    index_usage: dict[str, UsageRecord] = Field(default_factory=dict)
+    """What indexing spent, by purpose; the questions' embeddings are counted with the first spec of the plan."""
     index_bytes: int | None = None
+    """Bytes of the vectors that are searched, 4 per dimension; None when the search uses no vectors."""
+    quality: dict[str, float] = Field(default_factory=dict)
+    """Measures of the cut that need no questions: counts summed over the documents, the rest averaged over them by chunks."""
+    document_errors: dict[str, str] = Field(default_factory=dict)
+    """Documents that could not be used under this spec, and why. Questions whose evidence lies in one are skipped."""
+
+
+Kind = Literal["winner", "tie", "no_clear_difference", "too_few_questions", "nothing_to_compare"]
+"""`winner`: one is clearly ahead; `tie`: several lead together; the others say why nobody is named."""
+
+
+class Group(Record):
+    """Strategies that the questions cannot tell apart from the best of them."""
+
+    labels: tuple[str, ...]
+    best_mean: float
+
+
+class Lead(Record):
+    """How far the best strategy is ahead of another."""
+
+    over: str
+    difference: float
+    low: float | None
+    high: float | None
+    """95 % BCa interval; None where it is not defined."""
+    p: float
+    """Holm-adjusted over all pairs of strategies."""
+
+
+class Verdict(Record):
+    """What may be concluded from a benchmark on one metric."""
+
+    kind: Kind
+    metric: str
+    n: int
+    """Questions that every strategy has scored: only those count."""
+    clusters: int
+    """Independent groups of questions among them."""
+    groups: tuple[Group, ...] = ()
+    """Best first. A strategy in a later group is clearly behind the best of each earlier one."""
+    leads: tuple[Lead, ...] = ()
+    """The best against every other, nearest first."""
+    detectable: float | None = None
+    """Smallest difference between the two best that would be found with 80 % power."""
+    needed: int | None = None
+    """Questions that would settle the difference seen between the two best; None when there is none to settle."""
+    proposal: str | None = None
+    """The label to take: the winner, or the cheapest of the leading group; None when nothing speaks for one."""
+    proposal_reason: str = ""
+
+
+class Comparison(Record):
+    """One strategy against the baseline on one metric, over the questions both have scored. None: not defined for so few numbers."""
+
+    spec_id: str
+    metric: str
+    n: int
+    clusters: int
+    """Independent groups those questions form."""
+    mean: float | None
+    baseline_mean: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    """95 % BCa interval."""
+    p: float | None
+    """Two-sided sign-flip p."""
+    p_holm: float | None
+    """Adjusted over the strategies compared with the baseline."""
+    effect: float | None
+    """Difference in standard deviations of the paired differences."""
+    detectable: float | None
+    """Smallest true difference that would be found with 80 % power."""
+    needed: int | None
+    """Questions that would be needed to find the difference seen with 80 % power."""
+
+
+class Statistics(Record):
+    """What a finished benchmark says: everything against the baseline, and a verdict that claims no more than the intervals do."""
+
+    baseline: str
+    """Spec id the others were compared with."""
+    comparisons: tuple[Comparison, ...] = ()
+    verdict: Verdict | None = None
+    """On the first metric, in the order of preference, that was measured; None when there was none."""
+    recommendation: str = ""
+    """The verdict as a paragraph."""
 
 
 class DocumentRef(Record):
@@ -287,8 +402,14 @@ class Experiment(Record):
     request_id: str
     estimated_cost_usd: float | None = None
     """From the dry run; None when a price is unknown."""
+    prompts: dict[str, str] = Field(default_factory=dict)
+    """Version of each prompt."""
+    repeats_experiment: str | None = None
+    """The experiment whose frozen questions this one asks again."""
     results: tuple[SpecResult, ...] = ()
     cells: tuple[QuestionResult, ...] = ()
+    statistics: Statistics | None = None
+    """None until the run has ended."""
 
     @property
     def name(self) -> str:

@@ -105,6 +105,8 @@ class Settings(BaseSettings):
     max_paragraphs: int = Field(200_000, ge=1, description="Most paragraphs in one document.")
     parse_timeout: float = Field(30.0, gt=0, description="Seconds one document may take to parse.")
     parse_memory_mb: int = Field(1024, ge=128, description="Memory one document may take to parse, in MB.")
+    queue_limit: int = Field(100, ge=1, description="Most benchmarks that wait or run at once.")
+    queue_limit_per_user: int = Field(20, ge=1, description="Most benchmarks of one user that wait or run at once.")
     host: str = Field("127.0.0.1", description="Address the app listens on.")
     port: int = Field(8501, ge=1, le=65535, description="Port the app listens on.")
     api_keys: SecretStr | None = Field(

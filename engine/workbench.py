@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from engine import documents as reading
 from engine import ids, indexing, questions
 from engine import judge as judging
 from engine.asking import Asker, Limits
+from engine.bench import history
 from engine.bench import plan as planning
 from engine.bench.dry_run import DryRun, DryRunner
-from engine.bench.jobs import JobRunner
+from engine.bench.jobs import WAITING, JobRunner
 from engine.bench.run import Emit, Runner
 from engine.errors import BadRequest, NeedsModel, NotFound, UserError
 from engine.index import ChunkIndex, open_index
@@ -31,15 +32,17 @@ from engine.live import LiveAsk
 from engine.metrics import chunk_quality
 from engine.models import ChunkSet, Document, DocumentInfo, StrategySpec
 from engine.providers import build_models
-from engine.providers.base import ChatModel, Models
+from engine.providers.base import ChatModel, Models, Probe
+from engine.providers.cache import CacheSize
+from engine.providers.guide import runs_here
 from engine.providers.prices import load_prices
 from engine.questions import edit
 from engine.recent import Recent
 from engine.records import Experiment, Plan, Query, Question, QuestionResult, QuestionSet
 from engine.settings import Settings, load_settings
-from engine.store import DataFolder, ExperimentSummary, IndexState, Job, QuestionSetInfo, Store, open_store
-from engine.strategies import registry
-from engine.strategies.base import Strategy
+from engine.store import DataFolder, ExperimentSummary, IndexState, Job, JobState, QuestionSetInfo, Store, open_store
+from engine.strategies import registry, written
+from engine.strategies.base import Need, Strategy
 from engine.strategies.recommend import Recommendation, recommend
 from engine.strategies.source import Source
 from engine.tokens import TokenMap
@@ -63,6 +66,8 @@ FIRST_STRATEGIES = (
 """Strategies of a first benchmark: different ideas, and none that a chat model has to write for."""
 OPEN_CHUNK_SETS = 24
 """Chunk sets kept in memory, so that looking at one again costs nothing."""
+ORPHANED = "The process that ran it ended. What is finished is kept; resume it to do the rest."
+"""Why an experiment stopped that nobody is running any more."""
 ASKERS = 4
 """Questions asked at once without a chat model: the work is local."""
 
@@ -127,7 +132,7 @@ class Workbench:
         self._sources: OrderedDict[str, Source] = OrderedDict()
         self._chunk_sets: Recent[tuple[str, str, str], ChunkSet] = Recent(OPEN_CHUNK_SETS)
         self._qualities: Recent[tuple[str, str, str], dict[str, float]] = Recent(OPEN_CHUNK_SETS)
-        self._jobs = JobRunner(store, self._runner)
+        self._jobs = JobRunner(store, self._runner, settings.queue_limit, settings.queue_limit_per_user)
 
     @classmethod
     def open(cls, settings: Settings | None = None) -> Self:
@@ -147,7 +152,9 @@ class Workbench:
                 cleaned = indexing.clean_up(index, store)
                 if cleaned:
                     logger.info("removed %d half-written chunk sets of an earlier run", cleaned)
-                if store.release_dead_jobs(all_running=True):
+                store.release_dead_jobs(all_running=True)
+                store.end_orphans(ORPHANED)
+                if store.jobs(WAITING, limit=1):
                     workbench._jobs.start()
         except BaseException:
             folder.close()
@@ -310,6 +317,22 @@ class Workbench:
         defaults = {key: value for key, value in configured.items() if key in known and names[key] in changed}
         return registry.spec(name, {**defaults, **(params or {})})
 
+    def written_spec(self, text: str) -> StrategySpec:
+        """A spec from `recursive:size=256,overlap=32`. Raises BadRequest, BadParameter."""
+        return self.spec(*written.read(text))
+
+    def written_specs(self, texts: Sequence[str], grids: Sequence[str] = ()) -> list[StrategySpec]:
+        """Specs from such texts, then those of the grids, each once. Raises BadRequest, BadParameter."""
+        every = [*map(written.read, texts), *(each for grid in grids for each in written.read_grid(grid))]
+        specs = [self.spec(*each) for each in every]
+        return list({spec.spec_id: spec for spec in specs}.values())
+
+    def cutting_may_cost(self, spec: StrategySpec) -> bool:
+        """Whether cutting under a spec may call a model over the network."""
+        needs = registry.strategy(spec.strategy_name).needs
+        paid = self.models.embedder is not None and not runs_here(self.models.embedder.model)
+        return Need.CHAT in needs or (Need.EMBEDDER in needs and paid)
+
     def chunk(self, document_id: str, spec: StrategySpec) -> ChunkSet:
         """The chunks of one document under one spec. Nothing is indexed. Raises NotFound, NeedsModel, ModelCallFailed."""
         source = self._source(document_id)
@@ -368,14 +391,19 @@ class Workbench:
 
     # Questions
 
-    def add_question_set(self, data: bytes, name: str, document_ids: Sequence[str] | None = None) -> QuestionSet:
-        """Read a question set and find its evidence in the documents (all when None). Raises BadQuestionSet."""
-        return self._resolved(questions.load(data, name), document_ids)
+    def add_question_set(
+        self, data: bytes, name: str, document_ids: Sequence[str] | None = None, *, store: bool = True
+    ) -> QuestionSet:
+        """Read a question set and find its evidence in the documents (all when None); `store=False` only reads it. Raises BadQuestionSet."""
+        return self._resolved(questions.load(data, name), document_ids, store)
 
-    def _resolved(self, question_set: QuestionSet, document_ids: Sequence[str] | None) -> QuestionSet:
+    def _resolved(
+        self, question_set: QuestionSet, document_ids: Sequence[str] | None, store: bool = True
+    ) -> QuestionSet:
         documents = [self.document(document_id) for document_id in self._document_ids(document_ids)]
         resolved = questions.resolve(question_set, documents)
-        self._store.save_question_set(resolved)
+        if store:
+            self._store.save_question_set(resolved)
         return resolved
 
     def edit_question_set(
@@ -582,10 +610,13 @@ class Workbench:
             **options,
         )
 
-    def dry_run(self, plan: Plan) -> DryRun:
-        """Calls, tokens and cost of a benchmark before it runs. Calls no model and stores nothing. Raises BadRequest, NotFound."""
+    def dry_run(self, plan: Plan, question_set: QuestionSet | None = None) -> DryRun:
+        """Calls, tokens and cost of a benchmark before it runs, on the plan's question set or one that is not stored.
+
+        Calls no model and stores nothing. Raises BadRequest, NotFound.
+        """
         documents = [self._store.document_info(document_id) for document_id in plan.document_ids]
-        question_set = self.question_set(plan.question_set_id)
+        question_set = question_set or self.question_set(plan.question_set_id)
         planning.check(plan, documents, question_set)
         return self._dry_runner().estimate(plan, question_set.questions)
 
@@ -594,13 +625,33 @@ class Workbench:
         return DryRunner(self._store, self._index, self.models, self._source, self.chunk, self.settings, prices)
 
     def benchmark(self, plan: Plan, emit: Emit = lambda _: None, request_id: str | None = None) -> Experiment:
-        """Run a benchmark to its end in this thread. Raises BadRequest for a plan that cannot give a result."""
+        """Run a benchmark to its end in this thread.
+
+        Raises BadRequest for a plan that cannot give a result, and the UserError that kept the run from going on.
+        """
         experiment = self._freeze(plan, request_id)
-        return self._runner().run(experiment, emit, lambda: False)
+        self._store.create_experiment(experiment)
+        self._runner().run(experiment, emit, lambda: False)
+        return self.experiment(experiment.experiment_id)
 
     def submit(self, plan: Plan, owner: str = "", request_id: str | None = None) -> Job:
-        """Queue a benchmark; it runs in the background. The job has the id of its experiment."""
+        """Queue a benchmark; it runs in the background. The job has the id of its experiment. Raises BadRequest, Busy."""
         return self._jobs.submit(self._freeze(plan, request_id), owner)
+
+    def rerun(
+        self,
+        experiment_id: str,
+        changes: Mapping[str, Any] | None = None,
+        owner: str = "",
+        request_id: str | None = None,
+    ) -> Job:
+        """Queue an experiment again, with its frozen questions and the models of now. `changes`: fields of its plan to set otherwise.
+
+        Raises NotFound, also for a document that was deleted, BadRequest, Busy.
+        """
+        before = self._store.experiment(experiment_id, cells=False)
+        plan = planning.changed(before.plan, changes or {})
+        return self._jobs.submit(self._freeze(plan, request_id, before), owner)
 
     def job(self, job_id: str) -> Job:
         """Raises NotFound."""
@@ -609,6 +660,15 @@ class Workbench:
     def jobs(self) -> list[Job]:
         """Jobs that wait or run, oldest first."""
         return self._store.jobs(("queued", "running"))
+
+    def job_counts(self) -> dict[JobState, int]:
+        """Jobs of each state there were, and are."""
+        return {state: self._store.count_jobs([state]) for state in get_args(JobState)}
+
+    def longest_wait(self) -> float:
+        """Seconds the oldest queued job has waited; 0.0 when none waits."""
+        waiting = self._store.jobs(WAITING, limit=1)
+        return max(0.0, (datetime.now(UTC) - waiting[0].updated_at).total_seconds()) if waiting else 0.0
 
     def cancel(self, job_id: str) -> Job:
         """Ask a job to stop; what is finished is kept. Raises NotFound."""
@@ -634,18 +694,45 @@ class Workbench:
         """Raises NotFound."""
         self._store.delete_experiment(experiment_id)
 
-    def _freeze(self, plan: Plan, request_id: str | None) -> Experiment:
+    def _freeze(self, plan: Plan, request_id: str | None, repeats: Experiment | None = None) -> Experiment:
+        """The experiment of a plan; with `repeats`, with the questions of that one."""
         documents = [self._store.document_info(document_id) for document_id in plan.document_ids]
-        question_set = self.question_set(plan.question_set_id)
+        question_set = history.frozen_questions(repeats) if repeats else self.question_set(plan.question_set_id)
+        planning.check(plan, documents, question_set)
+        costs = self.models.chat is not None or not planning.is_local(self.models)
+        cost = self._dry_runner().estimate(plan, question_set.questions).estimated_cost_usd if costs else 0.0
+        planning.check_budget(plan, cost)
         experiment = planning.freeze(
-            plan, documents, question_set, self.models, self.settings, request_id or ids.new_id()
+            plan, documents, question_set, self.models, self.settings, request_id or ids.new_id(), cost
         )
-        self._store.create_experiment(experiment)
-        return experiment
+        return experiment.model_copy(update={"repeats_experiment": repeats.experiment_id if repeats else None})
 
     def _runner(self) -> Runner:
         askers = ASKERS if self.models.chat is None else self.settings.concurrency
-        return Runner(self._store, self._index, self.models, self._source, Limits.of(self.settings), askers)
+
+        def estimate(experiment: Experiment) -> DryRun:
+            return self._dry_runner().estimate(experiment.plan, experiment.questions)
+
+        limits = Limits.of(self.settings)
+        return Runner(self._store, self._index, self.models, self._source, limits, askers, estimate)
+
+    # Upkeep
+
+    def cache_sizes(self) -> dict[str, CacheSize]:
+        """What the caches of vectors and of replies hold."""
+        return {"vectors": self._store.vector_cache.size(), "replies": self._store.reply_cache.size()}
+
+    def prune_caches(self, max_bytes: int) -> dict[str, int]:
+        """Drop what was not used for longest until each cache holds at most `max_bytes`. Returns how many entries went."""
+        return {
+            "vectors": self._store.vector_cache.prune(max_bytes),
+            "replies": self._store.reply_cache.prune(max_bytes),
+        }
+
+    def probe_models(self) -> dict[str, Probe]:
+        """One cheap call to each model in use: what works, or what is wrong and what to do."""
+        used = {"embeddings": self.models.embedder, "answers": self.models.chat, "judge": self.models.judge}
+        return {role: model.probe() for role, model in used.items() if model is not None}
 
     # Samples
 

@@ -30,6 +30,8 @@ from engine.strategies.source import Source
 
 StageName = Literal["context", "embedding", "answers", "judge"]
 
+INDEX_STAGES: tuple[StageName, ...] = ("context", "embedding")
+
 ANSWER_TOKENS = (30.0, 120.0)
 """Tokens of an answer with its quotes, low and expected; MAX_TOKENS is the high end."""
 JUDGE_REPLY_TOKENS = (120.0, 350.0)
@@ -86,6 +88,8 @@ class SpecEstimate(Record):
     """Whether all documents are searchable under it already."""
     problem: str | None = None
     """Why it would fail, in words."""
+    index_cost_usd: float | None = 0.0
+    """Dollars of making it searchable, at the high end; None when a price is unknown."""
 
 
 class DryRun(Record):
@@ -97,6 +101,8 @@ class DryRun(Record):
     """Expected dollars; None when a price is unknown."""
     high_cost_usd: float | None
     """Dollars if every reply is as long as it may be and every verdict is asked for twice; None when a price is unknown."""
+    high_ask_usd: float | None
+    """Dollars of one answer and its verdict at the high end, on average; None when a price is unknown."""
     questions: int
     cells: int
     """Questions x strategies x repeats."""
@@ -134,6 +140,8 @@ class _Prepared:
     problem: str | None = None
     passage: Range = NOTHING
     """Tokens delivered for one hit."""
+    index_cost: float | None = 0.0
+    """At the high end."""
 
     @property
     def known(self) -> list[ChunkSet]:
@@ -202,6 +210,7 @@ class _Estimate:
             estimated_calls=round(sum(stage.calls.expected for stage in stages)),
             estimated_cost_usd=expected,
             high_cost_usd=high,
+            high_ask_usd=self._high_ask(stages),
             questions=len(self._questions),
             cells=len(self._questions) * len(self._plan.specs) * len(answer_seeds(self._plan, self._models)),
             stages=stages,
@@ -213,6 +222,7 @@ class _Estimate:
                     else None,
                     indexed=each.ready,
                     problem=each.problem,
+                    index_cost_usd=each.index_cost,
                 )
                 for each in prepared
             ),
@@ -222,7 +232,7 @@ class _Estimate:
     # Indexing
 
     def _prepare(self, spec: StrategySpec, sources: Sequence[Source]) -> _Prepared:
-        prepared = _Prepared(spec)
+        prepared, before = _Prepared(spec), self._index_cost()
         strategy = registry.strategy(spec.strategy_name)
         try:
             strategy.check_models(self._models)
@@ -241,7 +251,22 @@ class _Estimate:
             if source.document.document_id not in stored:
                 self._index(source, spec, found, requests)
         prepared.passage = self._passage(prepared, sources)
+        after = self._index_cost()
+        prepared.index_cost = None if before is None or after is None else after - before
         return prepared
+
+    def _index_cost(self) -> float | None:
+        """Dollars of all indexing so far, at the high end."""
+        costs = [self._stage_estimate(name).cost_usd for name in INDEX_STAGES]
+        return _sum(None if cost is None else cost.high for cost in costs)
+
+    @staticmethod
+    def _high_ask(stages: Sequence[StageEstimate]) -> float | None:
+        """What one question costs at the high end. Every answer that is not in the cache is one call."""
+        asking = [stage for stage in stages if stage.stage in ("answers", "judge")]
+        calls = max(stage.calls.expected for stage in asking)
+        total = _sum(None if stage.cost_usd is None else stage.cost_usd.high for stage in asking)
+        return None if total is None else total / max(1.0, calls)
 
     def _chunks(self, source: Source, spec: StrategySpec) -> tuple[ChunkSet | None, Sequence[ChatRequest]]:
         """The chunks of one document where they can be had without a call, and the calls that are missing."""

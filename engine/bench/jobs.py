@@ -8,42 +8,82 @@ from collections.abc import Callable
 from typing import Any
 
 from engine import ids
+from engine.bench.plan import answer_seeds
+from engine.bench.progress import Progress
 from engine.bench.run import Event, Runner
-from engine.errors import UserError
+from engine.errors import Busy, NotFound, UserError
 from engine.records import Experiment
-from engine.store import Job, Store
+from engine.store import Job, JobState, Store
 from engine.store.jobs import LEASE_SECONDS
 
 logger = logging.getLogger(__name__)
 
 KIND = "benchmark"
+WAITING: tuple[JobState, ...] = ("queued", "running")
 WORKERS = 2
 """Benchmarks that run at once in one process; more wait in the queue."""
+AGAIN_SECONDS = 5.0
+"""Pause before the end of a run is stored once more, where the database could not be written."""
 
 
 class JobRunner:
-    """Runs queued benchmarks until it is closed. One per process."""
+    """Runs queued benchmarks until it is closed. One per process.
 
-    def __init__(self, store: Store, runner: Callable[[], Runner]) -> None:
+    `limit`: most benchmarks that wait or run; `limit_per_user`: of one owner.
+    """
+
+    def __init__(self, store: Store, runner: Callable[[], Runner], limit: int, limit_per_user: int) -> None:
         self._store = store
         self._runner = runner
+        self._limit = limit
+        self._limit_per_user = limit_per_user
+        self._adding = threading.Lock()
         self._holder = ids.new_id()
         self._wake = threading.Condition()
         self._closing = False
         self._threads: list[threading.Thread] = []
 
     def submit(self, experiment: Experiment, owner: str = "") -> Job:
-        """Queue a stored experiment; its job has the experiment's id."""
-        job = self._store.add_job(KIND, {"experiment_id": experiment.experiment_id}, owner, experiment.experiment_id)
+        """Store an experiment and queue it; its job has the experiment's id. Raises Busy; nothing is stored then."""
+        with self._adding:
+            self._check_room(owner)
+            self._store.create_experiment(experiment)
+            job = self._add(experiment.experiment_id, owner)
         self.start()
         return job
 
-    def resume(self, experiment_id: str) -> Job:
-        """Queue an ended experiment again; only what is missing is done. Raises NotFound."""
-        job = self._store.requeue_job(experiment_id)
-        self._store.finish_experiment(experiment_id, "running")
+    def resume(self, experiment_id: str, owner: str = "") -> Job:
+        """Queue an ended experiment again: what is missing is done, what failed is tried again. Raises NotFound, Busy."""
+        experiment = self._store.experiment(experiment_id, queries=False)
+        with self._adding:
+            try:
+                job = self._store.job(experiment_id)
+            except NotFound:
+                job = None
+            if job is not None and job.state in WAITING:
+                return job
+            self._check_room(owner if job is None else job.owner)
+            self._store.delete_cells(experiment_id, _failed(experiment))
+            self._store.conclude_experiment(experiment_id, None)
+            self._store.finish_experiment(experiment_id, "running")
+            job = self._add(experiment_id, owner) if job is None else self._store.requeue_job(experiment_id)
         self.start()
         return job
+
+    def _add(self, experiment_id: str, owner: str) -> Job:
+        return self._store.add_job(KIND, {"experiment_id": experiment_id}, owner, experiment_id)
+
+    def _check_room(self, owner: str) -> None:
+        if self._store.count_jobs(WAITING) >= self._limit:
+            raise Busy(
+                f"{self._limit} benchmarks wait or run already, which is the limit (QUEUE_LIMIT). Nothing was started. "
+                "Try again when one has ended, or cancel one."
+            )
+        if self._store.count_jobs(WAITING, owner) >= self._limit_per_user:
+            raise Busy(
+                f"{self._limit_per_user} of your benchmarks wait or run already, which is the limit (QUEUE_LIMIT_PER_USER). "
+                "Nothing was started. Try again when one has ended, or cancel one."
+            )
 
     def start(self) -> None:
         """Make sure that worker threads run, and wake those that sleep."""
@@ -80,17 +120,15 @@ class JobRunner:
         experiment_id = str(job.payload["experiment_id"])
         watch = _Watch(self._store, job, self._holder, lambda: self._closing)
         try:
-            experiment = self._store.experiment(experiment_id)
-            ended = self._runner().run(experiment, watch.note, watch.cancelled)
-            if self._closing and not watch.cancel_requested and ended.status == "cancelled":
+            experiment = self._store.experiment(experiment_id, cells=False)
+            runner = self._runner()
+            repeats = len(answer_seeds(experiment.plan, runner.models))
+            watch.begin(len(experiment.questions) * len(experiment.specs) * repeats)
+            ended = runner.run(experiment, watch.note, watch.cancelled)
+            if self._closing and not watch.cancel_requested and ended == "cancelled":
                 self._store.finish_experiment(experiment_id, "running")
                 return
-            self._store.end_job(
-                job.job_id,
-                self._holder,
-                "cancelled" if ended.status == "cancelled" else "finished",
-                progress=watch.progress,
-            )
+            self._store.end_job(job.job_id, self._holder, ended, progress=watch.record())
         except UserError as error:
             self._fail(job, experiment_id, error.message)
         except Exception:
@@ -102,11 +140,32 @@ class JobRunner:
             watch.close()
 
     def _fail(self, job: Job, experiment_id: str, reason: str) -> None:
-        try:
-            self._store.finish_experiment(experiment_id, "failed")
-            self._store.end_job(job.job_id, self._holder, "failed", error=reason)
-        except UserError as error:
-            logger.error("the end of benchmark %s could not be stored: %s", experiment_id, error.message)
+        """Store that a run could not go on. Where even that cannot be written, until it can, or until the process ends."""
+        while True:
+            try:
+                self._store.finish_experiment(experiment_id, "failed", reason)
+                self._store.end_job(job.job_id, self._holder, "failed", error=reason)
+                return
+            except NotFound:
+                self._store.end_job(job.job_id, self._holder, "failed", error=reason)
+                return
+            except UserError as error:
+                logger.error("the end of benchmark %s could not be stored: %s", experiment_id, error.message)
+            with self._wake:
+                if self._closing or self._wake.wait_for(lambda: self._closing, timeout=AGAIN_SECONDS):
+                    return
+
+
+_SETTLED = frozenset({"not_applicable", "scored"})
+
+
+def _failed(experiment: Experiment) -> list[tuple[str, str, int]]:
+    """Cells worth another try: the question failed, or the judge gave no verdict."""
+    return [
+        (cell.spec_id, cell.question_id, cell.repeat)
+        for cell in experiment.cells
+        if cell.status not in _SETTLED or any(status not in _SETTLED for status in cell.unscored.values())
+    ]
 
 
 class _Watch:
@@ -119,14 +178,22 @@ class _Watch:
         self._closing = closing
         self._lock = threading.Lock()
         self._ended = threading.Event()
+        self._progress = Progress(0)
         self.cancel_requested = False
-        self.progress: dict[str, Any] = {}
         self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
         self._thread.start()
 
+    def begin(self, total: int) -> None:
+        with self._lock:
+            self._progress = Progress(total)
+
     def note(self, event: Event) -> None:
         with self._lock:
-            self.progress = note_event(self.progress, event)
+            self._progress.note(event)
+
+    def record(self) -> dict[str, Any]:
+        with self._lock:
+            return self._progress.record()
 
     def cancelled(self) -> bool:
         return self.cancel_requested or self._closing()
@@ -137,23 +204,10 @@ class _Watch:
 
     def _beat(self) -> None:
         while not self._ended.wait(0.5):
-            with self._lock:
-                progress = dict(self.progress)
             try:
-                job = self._store.renew_job(self._job.job_id, self._holder, progress)
+                job = self._store.renew_job(self._job.job_id, self._holder, self.record())
             except UserError as error:
                 logger.warning("the lease of benchmark %s could not be renewed: %s", self._job.job_id, error.message)
                 continue
             if job is None or job.cancel_requested:
                 self.cancel_requested = True
-
-
-def note_event(progress: dict[str, Any], event: Event) -> dict[str, Any]:
-    """Progress with one event added: per spec label and stage `{"done", "total"}`, and the errors so far by spec label."""
-    stages = {**progress.get("stages", {})}
-    label = event.spec.label
-    stages[label] = {**stages.get(label, {}), event.stage: {"done": event.done, "total": event.total}}
-    errors = progress.get("errors", {})
-    if event.error:
-        errors = {**errors, label: event.error}
-    return {"stages": stages, "errors": errors}

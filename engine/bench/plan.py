@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
+import math
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
 
 from engine import ids
 from engine.errors import BadRequest
-from engine.models import DocumentInfo
+from engine.models import DocumentInfo, StrategySpec
+from engine.prompts import prompt, prompt_names
 from engine.providers.base import ChatModel, Models
 from engine.records import DocumentRef, Experiment, Plan, QuestionSet
-from engine.settings import Settings
+from engine.settings import BUNDLED, Settings
+from engine.strategies import registry
 
 VERSION = "0.1.0"
 """Version of Chunkscope, as in pyproject.toml."""
 
+GRID_LIMIT = 100
+"""Most specs one grid may give."""
+
 _LIBRARIES = (
     "numpy",
-    "scipy",
     "tiktoken",
     "bpe-openai",
     "qdrant-edge-py",
@@ -59,6 +68,49 @@ def check(plan: Plan, documents: Sequence[DocumentInfo], question_set: QuestionS
         raise BadRequest(f"{', '.join(sorted(twice))} is in the plan twice. Remove one and start it again.")
     if plan.baseline is not None and plan.baseline not in {spec.spec_id for spec in plan.specs}:
         raise BadRequest("The baseline is not one of the strategies of the plan. Choose one of them.")
+    if plan.repeats < 1 or plan.top_k < 1:
+        raise BadRequest("Repeats and top k are at least 1. Change them and start it again.")
+    if plan.budget_usd is not None and plan.budget_usd < 0:
+        raise BadRequest("A budget is 0 dollars or more. Change it and start it again.")
+
+
+def check_budget(plan: Plan, estimated_cost_usd: float | None) -> None:
+    """Raises BadRequest for a budget that cannot be kept because a price is unknown."""
+    if plan.budget_usd is not None and estimated_cost_usd is None:
+        raise BadRequest(
+            "The benchmark has a budget, and the price of a model it would call is unknown. Nothing was started. "
+            "Name the price in PRICES_FILE, or start it without a budget."
+        )
+
+
+def is_local(models: Models) -> bool:
+    """Whether embeddings cost nothing because they are computed on this machine."""
+    return models.embedder is None or models.embedder.model == BUNDLED or models.embedder.model.startswith("local:")
+
+
+def changed(plan: Plan, changes: Mapping[str, Any]) -> Plan:
+    """A plan with some fields set otherwise. Raises BadRequest for a field or value that a plan does not have."""
+    try:
+        return Plan.model_validate({**plan.model_dump(), **changes})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        raise BadRequest(f"The plan cannot be changed: {place}: {problem['msg']}. Nothing was started.") from None
+
+
+def grid(name: str, values: Mapping[str, Sequence[Any]]) -> tuple[StrategySpec, ...]:
+    """Specs of one strategy for every combination of parameter values: `{"size": [256, 512], "overlap": [0, 32]}` gives four.
+
+    The last parameter varies fastest; a combination that gives the same spec twice is there once. Raises BadParameter for values that
+    do not fit each other or the strategy, BadRequest for more than `GRID_LIMIT` combinations.
+    """
+    count = math.prod(len(options) for options in values.values())
+    if not 1 <= count <= GRID_LIMIT:
+        raise BadRequest(f"The grid of {name} has {count} combinations. It may have 1 to {GRID_LIMIT}.")
+    strategy = registry.strategy(name)
+    combinations = itertools.product(*values.values())
+    specs = [strategy.spec(dict(zip(values, combination, strict=True))) for combination in combinations]
+    return tuple({spec.spec_id: spec for spec in specs}.values())
 
 
 def freeze(
@@ -68,6 +120,7 @@ def freeze(
     models: Models,
     settings: Settings,
     request_id: str,
+    estimated_cost_usd: float | None = None,
 ) -> Experiment:
     """The experiment a plan becomes, with everything it depends on. Raises BadRequest."""
     check(plan, documents, question_set)
@@ -92,7 +145,9 @@ def freeze(
         judge_model=models.judge.model if models.judge and plan.judge else None,
         settings=settings.snapshot(),
         versions=versions(),
+        prompts={name: prompt(name).version for name in prompt_names()},
         request_id=request_id,
+        estimated_cost_usd=estimated_cost_usd,
     )
 
 

@@ -1,40 +1,29 @@
 """Runs a stored experiment to its end: index every spec, ask every question, score it. Every finished unit is stored at once,
-so a run that was killed or cancelled continues where it stopped."""
+so a run that was killed, cancelled or stopped continues where it was."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from engine import indexing
 from engine.answer import SentenceVectors
-from engine.asking import Asker, Limits
-from engine.errors import UserError
+from engine.asking import Limits
+from engine.bench import summary
+from engine.bench.conclude import conclude
+from engine.bench.dry_run import DryRun
+from engine.bench.open_spec import Indexes, OpenSpec, Parts
+from engine.bench.plan import answer_seeds
+from engine.bench.spending import Spending
+from engine.errors import BudgetExceeded, IndexUnavailable, ModelCallFailed, StoreUnavailable, UserError
 from engine.index.base import ChunkIndex
-from engine.judge import judge
-from engine.judge.scores import MEASURES
-from engine.metrics.ceiling import Pool
-from engine.metrics.retrieval import depth_needed, score_question
-from engine.models import ChunkSet, Document, StrategySpec
-from engine.providers.base import Models
-from engine.providers.meter import Meter, metered
-from engine.records import (
-    CellStatus,
-    Experiment,
-    MetricValue,
-    Query,
-    Question,
-    QuestionResult,
-    RetrievedChunk,
-    SpecResult,
-    UsageRecord,
-)
+from engine.models import StrategySpec
+from engine.providers.base import Models, Usage
+from engine.records import Experiment, Question, QuestionResult, SpecResult
 from engine.store import Store
 from engine.strategies.source import Source
 
@@ -42,8 +31,13 @@ logger = logging.getLogger(__name__)
 
 INDEXERS = 2
 """Specs indexed at once. Cutting is CPU work; more threads than cores only wait for each other."""
+OPEN_SPECS = 4
+"""Specs whose chunks are in memory at once. The next one is indexed when all questions of an earlier one are answered."""
+UNAVAILABLE_LIMIT = 5
+"""Calls in a row that end with a model out of reach, each after its own retries, before the run stops instead of failing every question."""
 
 Stage = Literal["index", "ask"]
+Ended = Literal["finished", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +47,21 @@ class Event:
     stage: Stage
     spec: StrategySpec
     done: int
-    """Units finished in this stage of this spec: documents for `index`, questions for `ask`."""
+    """Units finished in this stage of this spec: documents for `index`, questions (times repeats) for `ask`."""
     total: int
     error: str | None = None
+    spent_usd: float | None = None
+    """By the whole run so far; None when a price is unknown."""
 
 
 Emit = Callable[[Event], None]
 
 
 class Runner:
-    """Carries out experiments against one set of models, index and store."""
+    """Carries out experiments against one set of models, index and store.
+
+    `estimate`: the dry run of an experiment, asked only where there is a budget to keep.
+    """
 
     def __init__(
         self,
@@ -72,152 +71,235 @@ class Runner:
         source: Callable[[str], Source],
         limits: Limits,
         askers: int,
+        estimate: Callable[[Experiment], DryRun],
     ) -> None:
-        self._store = store
-        self._index = index
-        self._models = models
-        self._source = source
-        self._limits = limits
-        self._askers = askers
+        self.store = store
+        self.index = index
+        self.models = models
+        self.source = source
+        self.limits = limits
+        self.askers = askers
+        self.estimate = estimate
 
-    def run(self, experiment: Experiment, emit: Emit, cancelled: Callable[[], bool]) -> Experiment:
-        """Do what is not done yet and store the outcome. Returns the finished experiment."""
-        done = set(self._store.finished_cells(experiment.experiment_id))
-        with ThreadPoolExecutor(INDEXERS, "index") as indexers, ThreadPoolExecutor(self._askers, "ask") as askers:
-            work = _Work(self, experiment, emit, cancelled, done, askers)
-            prepared = [indexers.submit(work.prepare, spec) for spec in experiment.specs]
-            for future in as_completed(prepared):
-                future.result()
-            work.wait()
-        cells = self._store.experiment(experiment.experiment_id).cells
-        self._store.add_results(experiment.experiment_id, [work.summary(spec, cells) for spec in experiment.specs])
-        status: Literal["finished", "cancelled"] = "cancelled" if cancelled() else "finished"
-        self._store.finish_experiment(experiment.experiment_id, status)
-        return self._store.experiment(experiment.experiment_id)
+    def run(self, experiment: Experiment, emit: Emit, cancelled: Callable[[], bool]) -> Ended:
+        """Do what is not done yet and store the outcome, including what it says. `cancelled`: it was told to stop or met its budget.
+
+        Raises the UserError that kept the run from going on (StoreUnavailable, IndexUnavailable, ModelCallFailed); the experiment is then
+        stored as failed with that sentence, everything finished is kept, and another run continues.
+        """
+        try:
+            return _Work(self, experiment, emit, cancelled).run()
+        except UserError as error:
+            with suppress(StoreUnavailable):
+                self.store.finish_experiment(experiment.experiment_id, "failed", error.message)
+            raise
 
 
 class _Work:
     """The state of one run."""
 
-    def __init__(
-        self,
-        runner: Runner,
-        experiment: Experiment,
-        emit: Emit,
-        cancelled: Callable[[], bool],
-        done: set[tuple[str, str]],
-        askers: ThreadPoolExecutor,
-    ) -> None:
+    def __init__(self, runner: Runner, experiment: Experiment, emit: Emit, cancelled: Callable[[], bool]) -> None:
         self._runner = runner
+        self._store = runner.store
         self._experiment = experiment
         self._emit = emit
         self._cancelled = cancelled
-        self._done = done
-        self._askers = askers
-        self._writer = _CellWriter(runner._store, experiment.experiment_id)
-        self._sentences = SentenceVectors()
         self._lock = threading.Lock()
-        self._asked: list[Future[None]] = []
-        self._counts: dict[str, int] = {}
-        self._indexed: dict[str, _SpecIndex] = {}
-        self._failed: dict[str, str] = {}
-
-    def prepare(self, spec: StrategySpec) -> None:
-        """Index all documents under one spec, then queue its questions. A failure is the spec's alone."""
-        documents = self._experiment.documents
-        meter = Meter()
-        models = metered(self._runner._models, meter)
-        totals = _SpecIndex(meter)
-        try:
-            for number, document in enumerate(documents, start=1):
-                if self._cancelled():
-                    return
-                outcome = indexing.index_document(
-                    self._runner._source(document.document_id), spec, models, self._runner._index, self._runner._store
-                )
-                totals = totals.plus(outcome)
-                self._emit(Event("index", spec, number, len(documents)))
-        except UserError as error:
-            self._fail(spec, error.message)
-            return
-        except Exception:
-            logger.exception("indexing %s failed (request %s)", spec.label, self._experiment.request_id)
-            self._fail(
-                spec, f"This is a bug in Chunkscope. Details are in the log under {self._experiment.request_id}."
-            )
-            return
-        with self._lock:
-            self._indexed[spec.spec_id] = totals
-        chunks = [chunk for chunk_set in totals.chunk_sets for chunk in chunk_set.chunks]
-        by_id = {chunk.chunk_id: chunk for chunk in chunks}
-        runner = self._runner
-        search = _Search(
-            Asker(models, runner._index, lambda _: by_id, runner._source, runner._limits, self._sentences),
-            models,
-            lambda document_id: runner._source(document_id).document,
-            Pool(chunks),
-            depth_needed([chunk.token_count for chunk in chunks]),
+        self._stopped_by: UserError | None = None
+        self._unavailable = 0
+        self._seeds = answer_seeds(experiment.plan, runner.models)
+        self._done = set(self._store.finished_cells(experiment.experiment_id))
+        self._before = {result.spec.spec_id: result for result in self._store.spec_results(experiment.experiment_id)}
+        self._writer = _CellWriter(self._store, experiment.experiment_id)
+        self._parts = Parts(
+            experiment, runner.models, runner.index, runner.store, runner.source, runner.limits, SentenceVectors()
         )
-        remaining = [q for q in self._experiment.questions if (spec.spec_id, q.question_id) not in self._done]
-        self._counts[spec.spec_id] = len(self._experiment.questions) - len(remaining)
-        futures = [self._askers.submit(self._ask, search, spec, question) for question in remaining]
+        self._room = threading.Semaphore(OPEN_SPECS)
+        self._asked: list[Future[None]] = []
+        self._spending, self._index_costs, self._ask_cost = self._budget()
+
+    def run(self) -> Ended:
+        runner, experiment = self._runner, self._experiment
+        first_usage = self._embed_questions()
+        with ThreadPoolExecutor(INDEXERS, "index") as indexers, ThreadPoolExecutor(runner.askers, "ask") as askers:
+            prepared = [
+                indexers.submit(self._prepare, spec, askers, first_usage if place == 0 else {})
+                for place, spec in enumerate(experiment.specs)
+            ]
+            for future in prepared:
+                future.result()
+        for asked in self._asked:
+            asked.result()
+        error = self._stopped_by
+        if error is not None and not isinstance(error, BudgetExceeded):
+            raise error
+        cancelled = error is not None or self._cancelled()
+        light = self._store.experiment(experiment.experiment_id, queries=False)
+        self._store.conclude_experiment(experiment.experiment_id, conclude(light))
+        ended: Ended = "cancelled" if cancelled else "finished"
+        self._store.finish_experiment(experiment.experiment_id, ended, None if error is None else error.message)
+        return ended
+
+    def _budget(self) -> tuple[Spending, dict[str, float], float]:
+        """What the run has spent before, and what indexing a spec and asking a question may cost at most."""
+        spent: float | None = 0.0
+        for spec in self._experiment.specs:
+            cells = self._store.cells(self._experiment.experiment_id, spec.spec_id)
+            before = self._before.get(spec.spec_id)
+            used = summary.total(summary.added(before.index_usage if before else {}, *(cell.usage for cell in cells)))
+            spent = None if spent is None or used.cost_usd is None else spent + used.cost_usd
+        budget = self._experiment.plan.budget_usd
+        spending = Spending(spent, budget)
+        if budget is None:
+            return spending, {}, 0.0
+        estimate = self._runner.estimate(self._experiment)
+        costs = {each.spec.spec_id: each.index_cost_usd or 0.0 for each in estimate.specs}
+        return spending, costs, (estimate.high_ask_usd or 0.0)
+
+    # Stopping
+
+    def _stopping(self) -> bool:
+        return self._stopped_by is not None or self._cancelled()
+
+    def _stop(self, error: UserError) -> None:
+        with self._lock:
+            if self._stopped_by is None:
+                self._stopped_by = error
+
+    def _is_fatal(self, error: Exception | None) -> bool:
+        """Whether an error would meet every other unit as well; then the run stops and nothing is recorded for this one."""
+        if isinstance(error, StoreUnavailable | IndexUnavailable | BudgetExceeded):
+            self._stop(error)
+            return True
+        out_of_reach = isinstance(error, ModelCallFailed) and error.cause in ("unavailable", "auth")
+        with self._lock:
+            self._unavailable = self._unavailable + 1 if out_of_reach else 0
+            stop = self._unavailable >= UNAVAILABLE_LIMIT
+        if stop and isinstance(error, UserError):
+            self._stop(error)
+        return stop
+
+    # Indexing
+
+    def _embed_questions(self) -> dict[str, Usage]:
+        """Embeds all questions in as few calls as there can be; searches then find them in the cache."""
+        embedder, plan = self._runner.models.embedder, self._experiment.plan
+        if embedder is None or plan.retriever == "lexical" or not hasattr(embedder, "uncached"):
+            return {}
+        try:
+            texts = [question.question for question in self._experiment.questions]
+            return {"embedding": embedder.embed(texts, kind="query").usage}
+        except UserError as error:
+            # Every search that needs a vector says the same in its own row.
+            logger.warning("the questions could not be embedded: %s", error.message)
+            return {}
+
+    def _prepare(self, spec: StrategySpec, askers: ThreadPoolExecutor, usage: dict[str, Usage]) -> None:
+        """Index all documents under one spec, then queue its questions. A failure is the spec's alone."""
+        remaining = [
+            (question, repeat)
+            for question in self._experiment.questions
+            for repeat in range(len(self._seeds))
+            if (spec.spec_id, question.question_id, repeat) not in self._done
+        ]
+        before = self._before.get(spec.spec_id)
+        if not remaining and before is not None and before.status == "ok" and before.metrics:
+            self._note("ask", spec, len(self._experiment.questions) * len(self._seeds))
+            return
+        self._room.acquire()
+        opened = None
+        try:
+            opened = self._open(spec, usage, before)
+        except UserError as error:
+            self._stop(error)
+        finally:
+            if opened is None:
+                self._room.release()
+        if opened is None:
+            return
+        asking = _Asking(opened, len(remaining), len(self._experiment.questions) * len(self._seeds))
+        if not remaining:
+            self._close(asking)
+            return
+        futures = [askers.submit(self._ask, asking, question, repeat) for question, repeat in remaining]
         with self._lock:
             self._asked.extend(futures)
 
-    def wait(self) -> None:
-        for future in as_completed(self._asked):
-            future.result()
+    def _open(self, spec: StrategySpec, usage: dict[str, Usage], before: SpecResult | None) -> OpenSpec | None:
+        """The spec with its chunks, indexed; None when the run stops or no document could be indexed."""
+        spent_before = before.index_usage if before is not None else {}
+        indexes = Indexes(self._parts, spec, summary.added(spent_before, summary.recorded(usage)))
+        self._spending.add("index", indexes.cost_of(usage))
+        documents = self._experiment.documents
+        for number, document in enumerate(documents, start=1):
+            if self._stopping():
+                return None
+            try:
+                with self._spending.unit("index", self._index_costs.get(spec.spec_id, 0.0) / len(documents)):
+                    cost, error = indexes.add(document)
+                    self._spending.add("index", cost)
+            except BudgetExceeded as stop:
+                error = stop
+            if self._is_fatal(error):
+                return None
+            self._note("index", spec, number, len(documents), indexes.errors.get(document.document_id))
+        result = indexes.result()
+        self._store.add_results(self._experiment.experiment_id, [result])
+        return None if result.status == "failed" else indexes.open(result)
 
-    def _fail(self, spec: StrategySpec, reason: str) -> None:
-        with self._lock:
-            self._failed[spec.spec_id] = reason
-        self._emit(Event("index", spec, 0, len(self._experiment.documents), error=reason))
+    # Asking
 
-    def _ask(self, search: _Search, spec: StrategySpec, question: Question) -> None:
-        if self._cancelled():
+    def _ask(self, asking: _Asking, question: Question, repeat: int) -> None:
+        try:
+            if not self._stopping():
+                self._ask_one(asking, question, repeat)
+        except UserError as error:
+            self._stop(error)
+        finally:
+            with self._lock:
+                asking.left -= 1
+                last = asking.left == 0
+            if last:
+                self._close(asking)
+
+    def _ask_one(self, asking: _Asking, question: Question, repeat: int) -> None:
+        with self._spending.unit("ask", self._ask_cost):
+            cell, error = asking.opened.ask(question, repeat, self._seeds[repeat])
+            self._spending.add("ask", summary.total(cell.usage).cost_usd)
+        if self._is_fatal(error):
             return
-        experiment = self._experiment
-        asked = search.asker.ask(
-            question.question,
-            spec,
-            [document.document_id for document in experiment.documents],
-            experiment.plan.top_k,
-            experiment.request_id,
-            depth=search.depth,
-            answer=experiment.plan.answers,
-        )
-        query = asked.query
-        failed = query.status == "failed"
-        if experiment.plan.judge and query.answer_kind == "generated" and not failed:
-            query = search.judged(query, question)
-        cell = QuestionResult(
-            question_id=question.question_id,
-            spec_id=spec.spec_id,
-            status="failed" if failed else "scored",
-            error=query.error,
-            query=query,
-            metrics={} if failed else search.score(question, asked.ranked) | judged_metrics(query),
-        )
         self._writer.add(cell)
         with self._lock:
-            self._counts[spec.spec_id] += 1
-            count = self._counts[spec.spec_id]
-        self._emit(Event("ask", spec, count, len(experiment.questions), error=query.error))
+            asking.finished += 1
+            finished = asking.finished
+        self._note("ask", asking.opened.spec, finished, asking.total, cell.error)
 
-    def summary(self, spec: StrategySpec, cells: Sequence[QuestionResult]) -> SpecResult:
-        """What one spec came to, from all stored cells of the experiment."""
-        reason = self._failed.get(spec.spec_id)
-        if reason is not None:
-            return SpecResult(spec=spec, status="failed", error=reason)
-        own = [cell for cell in cells if cell.spec_id == spec.spec_id]
-        indexed = self._indexed.get(spec.spec_id, _SpecIndex(Meter()))
-        return SpecResult(
-            spec=spec,
-            chunk_count=sum(len(chunk_set.chunks) for chunk_set in indexed.chunk_sets),
-            metrics=summarise(own),
-            seconds={**indexed.seconds, **latencies(own)},
-            usage=UsageRecord(**indexed.meter.total._asdict()),
-        )
+    def _close(self, asking: _Asking) -> None:
+        """All questions of a spec are asked, or the run stops: its row is stored, and its chunks are given up."""
+        try:
+            cells = self._store.cells(self._experiment.experiment_id, asking.opened.spec.spec_id)
+            self._store.add_results(self._experiment.experiment_id, [asking.opened.summary(cells)])
+        except UserError as error:
+            self._stop(error)
+        finally:
+            asking.opened.give_up()
+            self._room.release()
+
+    def _note(
+        self, stage: Stage, spec: StrategySpec, done: int, total: int | None = None, error: str | None = None
+    ) -> None:
+        self._emit(Event(stage, spec, done, done if total is None else total, error, self._spending.spent_usd))
+
+
+class _Asking:
+    """The questions of one open spec."""
+
+    def __init__(self, opened: OpenSpec, left: int, total: int) -> None:
+        self.opened = opened
+        self.left = left
+        """Queued and not ended."""
+        self.total = total
+        self.finished = total - left
 
 
 class _CellWriter:
@@ -238,95 +320,3 @@ class _CellWriter:
                 batch, self._waiting = self._waiting, []
             if batch:
                 self._store.add_cells(self._experiment_id, batch)
-
-
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """What asking under one spec needs."""
-
-    asker: Asker
-    models: Models
-    document: Callable[[str], Document]
-    pool: Pool
-    depth: int
-
-    def judged(self, query: Query, question: Question) -> Query:
-        """The query with the judge's verdict on its answer. Without a judge it stays as it is."""
-        if self.models.judge is None:
-            return query
-        verdict = judge(
-            self.models.judge, query.question, question.answer, query.answer, query.retrieved, self.document
-        )
-        seconds = {**query.seconds, "judge": verdict.seconds}
-        return query.model_copy(update={"judgement": verdict, "seconds": seconds})
-
-    def score(self, question: Question, ranked: Sequence[RetrievedChunk]) -> dict[str, float]:
-        """All retrieval metrics. A ranking of every chunk there is measures budgets larger than the corpus too."""
-        depth = self.depth if self.depth < len(self.pool.chunks) else None
-        return score_question(question, ranked, pool=self.pool, depth=depth)
-
-
-@dataclass(frozen=True, slots=True)
-class _SpecIndex:
-    """What indexing one spec gave so far."""
-
-    meter: Meter
-    chunk_sets: tuple[ChunkSet, ...] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)
-
-    def plus(self, outcome: indexing.Indexed) -> _SpecIndex:
-        seconds = dict(self.seconds)
-        for stage, value in outcome.seconds.items():
-            seconds[stage] = seconds.get(stage, 0.0) + value
-        return _SpecIndex(self.meter, (*self.chunk_sets, outcome.chunk_set), seconds)
-
-
-JUDGE = "judge."
-"""Prefix of the values a judge model gave."""
-
-
-def judged_metrics(query: Query) -> dict[str, float]:
-    """The judge's scores that there are, by stored name; hallucination as 1.0 or 0.0."""
-    if query.judgement is None:
-        return {}
-    scores = {measure: getattr(query.judgement, measure) for measure in MEASURES}
-    return {JUDGE + measure: float(score) for measure, score in scores.items() if score is not None}
-
-
-def summarise(cells: Sequence[QuestionResult]) -> tuple[MetricValue, ...]:
-    """Means over the questions each metric was scored on. A question without a metric counts as unscored for it, by cause."""
-    judged = {JUDGE + m for cell in cells if cell.query and cell.query.judgement for m in cell.query.judgement.status}
-    names = sorted({name for cell in cells for name in cell.metrics} | judged)
-    values = []
-    for name in names:
-        scored = [cell.metrics[name] for cell in cells if name in cell.metrics]
-        causes: dict[str, int] = {}
-        for cell in cells:
-            if name not in cell.metrics:
-                cause = _cause(cell, name)
-                causes[cause] = causes.get(cause, 0) + 1
-        values.append(
-            MetricValue(metric=name, value=float(np.mean(scored)) if scored else None, n=len(scored), unscored=causes)
-        )
-    return tuple(values)
-
-
-def _cause(cell: QuestionResult, name: str) -> CellStatus:
-    """Why a question has no value of a metric."""
-    if cell.status != "scored":
-        return cell.status
-    judgement = cell.query.judgement if cell.query is not None else None
-    if judgement is not None and name.startswith(JUDGE):
-        return judgement.status.get(name.removeprefix(JUDGE), "not_applicable")
-    return "not_applicable"
-
-
-def latencies(cells: Sequence[QuestionResult]) -> dict[str, float]:
-    """Median and 95th percentile per stage of the queries, in seconds: `retrieve_p50`, `retrieve_p95`, ..."""
-    result = {}
-    for stage in ("retrieve", "generate", "judge"):
-        values = [c.query.seconds[stage] for c in cells if c.query is not None and stage in c.query.seconds]
-        if values:
-            result[f"{stage}_p50"] = float(np.percentile(values, 50))
-            result[f"{stage}_p95"] = float(np.percentile(values, 95))
-    return result

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, delete, insert, select, true, update
@@ -124,9 +125,16 @@ class DocumentRecords(Database):
         """Note that points of a chunk set are about to be written. Until `finish_index` they count as unfinished."""
         self._put_index_state(document_id, spec, model, ready=False, points=0)
 
-    def finish_index(self, document_id: str, spec: StrategySpec, model: str, points: int) -> None:
-        """Note that all points of a chunk set are durable in the index."""
-        self._put_index_state(document_id, spec, model, ready=True, points=points)
+    def finish_index(
+        self,
+        document_id: str,
+        spec: StrategySpec,
+        model: str,
+        points: int,
+        seconds: Mapping[str, float] | None = None,
+    ) -> None:
+        """Note that all points of a chunk set are durable in the index, and how long it took."""
+        self._put_index_state(document_id, spec, model, ready=True, points=points, seconds=seconds or {})
 
     def index_state(self, document_id: str, spec_id: str, model: str) -> IndexState | None:
         found = self._index_states(and_(_set_is(index_states, document_id, spec_id), index_states.c.model == model))
@@ -174,13 +182,22 @@ class DocumentRecords(Database):
             raise _no_document(document_id)
         return found
 
-    def _put_index_state(self, document_id: str, spec: StrategySpec, model: str, ready: bool, points: int) -> None:
+    def _put_index_state(
+        self,
+        document_id: str,
+        spec: StrategySpec,
+        model: str,
+        ready: bool,
+        points: int,
+        seconds: Mapping[str, float] | None = None,
+    ) -> None:
         key = {"document_id": document_id, "spec_id": spec.spec_id, "model": model}
         state = {
             "strategy_name": spec.strategy_name,
             "ready": ready,
             "points": points,
             "updated_at": self.now(),
+            "seconds": json.dumps(dict(seconds or {})),
         }
         upsert = self.insert(index_states).values(**key, **state)
         with self.write() as connection:
@@ -202,7 +219,8 @@ def _read_index_states(connection: Connection, which: ColumnElement[bool]) -> li
 
 def _index_state(row: Row[Any]) -> IndexState:
     values = dict(row._mapping)
-    return IndexState(**{**values, "updated_at": moment(values["updated_at"])})
+    changed = {"updated_at": moment(values["updated_at"]), "seconds": json.loads(values["seconds"])}
+    return IndexState(**{**values, **changed})
 
 
 def _set_is(table: Table, document_id: str, spec_id: str) -> ColumnElement[bool]:

@@ -10,13 +10,14 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Connection, Row, delete, select, update
 
 from engine.errors import NotFound
-from engine.records import CellStatus, Experiment, QuestionResult, SpecResult
+from engine.records import CellStatus, Experiment, QuestionResult, SpecResult, Statistics
 from engine.store.database import Database, column, moment, pack, seconds, unpack
 from engine.store.records import ExperimentSummary
-from engine.store.schema import cells, experiments, spec_results
+from engine.store.schema import cells as _cells
+from engine.store.schema import experiments, jobs, spec_results
 
-_NOT_IN_HEADER = {"status", "error", "finished_at", "results", "cells"}
-_IN_COLUMNS = {"name", "status", "error", "finished_at", "note", "tags", "pinned"}
+_NOT_IN_HEADER = {"status", "error", "finished_at", "results", "cells", "statistics"}
+_IN_COLUMNS = {"name", "status", "error", "finished_at", "note", "tags", "pinned", "headline", "baseline"}
 
 
 class ExperimentRecords(Database):
@@ -33,6 +34,8 @@ class ExperimentRecords(Database):
             "pinned": False,
             "summary": _summary(experiment).model_dump_json(exclude=_IN_COLUMNS),
             "header": pack(experiment.model_dump_json(exclude=_NOT_IN_HEADER)),
+            "baseline": False,
+            **_conclusion(experiment.statistics),
         }
         with self.write() as connection:
             connection.execute(delete(experiments).where(experiments.c.experiment_id == experiment.experiment_id))
@@ -63,6 +66,33 @@ class ExperimentRecords(Database):
         ended = None if status == "running" else self.now() if finished_at is None else seconds(finished_at)
         self._change(experiment_id, {"status": status, "error": error, "finished_at": ended})
 
+    def end_orphans(self, reason: str) -> int:
+        """End experiments that count as running and have no job that waits or runs, as cancelled for `reason`; returns how many."""
+        alive = select(jobs.c.job_id).where(jobs.c.state.in_(("queued", "running")))
+        with self.write() as connection:
+            orphans = (experiments.c.status == "running") & experiments.c.experiment_id.not_in(alive)
+            values = {"status": "cancelled", "error": reason, "finished_at": self.now()}
+            return connection.execute(update(experiments).where(orphans).values(**values)).rowcount
+
+    def conclude_experiment(self, experiment_id: str, statistics: Statistics | None) -> None:
+        """Store what the results of an experiment say; None while they are changing. Raises NotFound."""
+        self._change(experiment_id, _conclusion(statistics))
+
+    def set_baseline(self, experiment_id: str, is_baseline: bool = True) -> None:
+        """Mark an experiment as one that others are compared with, or take the mark away. Raises NotFound."""
+        self._change(experiment_id, {"baseline": is_baseline})
+
+    def set_budget(self, experiment_id: str, budget_usd: float | None) -> None:
+        """Change what a run may still cost. Raises NotFound."""
+        with self.write() as connection:
+            which = experiments.c.experiment_id == experiment_id
+            header = connection.execute(select(experiments.c.header).where(which)).scalar()
+            if header is None:
+                raise _no_experiment(experiment_id)
+            values = json.loads(unpack(header))
+            values["plan"]["budget_usd"] = budget_usd
+            connection.execute(update(experiments).where(which).values(header=pack(json.dumps(values))))
+
     def annotate_experiment(
         self,
         experiment_id: str,
@@ -87,8 +117,9 @@ class ExperimentRecords(Database):
             _require(connection, experiment_id)
             connection.execute(delete(experiments).where(experiments.c.experiment_id == experiment_id))
 
-    def experiment(self, experiment_id: str, *, queries: bool = True) -> Experiment:
+    def experiment(self, experiment_id: str, *, queries: bool = True, cells: bool = True) -> Experiment:
         """The whole record; with `queries=False`, cells come without what was retrieved and answered, which is most of it.
+        With `cells=False` they are left out.
 
         Results stand in the order of the specs, cells by spec and then by question. Raises NotFound.
         """
@@ -98,13 +129,14 @@ class ExperimentRecords(Database):
             if row is None:
                 raise _no_experiment(experiment_id)
             results = _read_results(connection, experiment_id)
-            found = _read_cells(connection, cells.c.experiment_id == experiment_id, queries)
+            found = _read_cells(connection, _cells.c.experiment_id == experiment_id, queries) if cells else []
         header = Experiment.model_validate(
             {
                 **json.loads(unpack(row.header)),
                 "status": row.status,
                 "error": row.error,
                 "finished_at": None if row.finished_at is None else moment(row.finished_at),
+                "statistics": None if row.statistics is None else json.loads(unpack(row.statistics)),
             }
         )
         header = header.model_copy(update={"plan": header.plan.model_copy(update={"name": row.name})})
@@ -112,7 +144,13 @@ class ExperimentRecords(Database):
         question_order = {question.question_id: place for place, question in enumerate(header.questions)}
         last = len(spec_order) + len(question_order)
         results.sort(key=lambda result: spec_order.get(result.spec.spec_id, last))
-        found.sort(key=lambda cell: (spec_order.get(cell.spec_id, last), question_order.get(cell.question_id, last)))
+        found.sort(
+            key=lambda cell: (
+                spec_order.get(cell.spec_id, last),
+                question_order.get(cell.question_id, last),
+                cell.repeat,
+            )
+        )
         return header.model_copy(update={"results": tuple(results), "cells": tuple(found)})
 
     def experiment_summary(self, experiment_id: str) -> ExperimentSummary:
@@ -131,23 +169,44 @@ class ExperimentRecords(Database):
         with self.read() as connection:
             return _read_results(connection, experiment_id)
 
-    def cell(self, experiment_id: str, spec_id: str, question_id: str) -> QuestionResult | None:
+    def cells(self, experiment_id: str, spec_id: str) -> list[QuestionResult]:
+        """The cells of one spec, without their queries."""
+        which = (_cells.c.experiment_id == experiment_id) & (_cells.c.spec_id == spec_id)
+        with self.read() as connection:
+            return _read_cells(connection, which, queries=False)
+
+    def delete_cells(self, experiment_id: str, which: Iterable[tuple[str, str, int]]) -> None:
+        """Forget cells, each named by spec id, question id and repeat, so that a resumed run does them again."""
+        table = _cells
+        with self.write() as connection:
+            for spec_id, question_id, repeat in which:
+                connection.execute(
+                    delete(table).where(
+                        table.c.experiment_id == experiment_id,
+                        table.c.spec_id == spec_id,
+                        table.c.question_id == question_id,
+                        table.c.repeat == repeat,
+                    )
+                )
+
+    def cell(self, experiment_id: str, spec_id: str, question_id: str, repeat: int = 0) -> QuestionResult | None:
         """One question under one spec, with what was retrieved and answered."""
         which = (
-            (cells.c.experiment_id == experiment_id)
-            & (cells.c.spec_id == spec_id)
-            & (cells.c.question_id == question_id)
+            (_cells.c.experiment_id == experiment_id)
+            & (_cells.c.spec_id == spec_id)
+            & (_cells.c.question_id == question_id)
+            & (_cells.c.repeat == repeat)
         )
         with self.read() as connection:
             found = _read_cells(connection, which, queries=True)
         return found[0] if found else None
 
-    def finished_cells(self, experiment_id: str) -> dict[tuple[str, str], CellStatus]:
-        """(spec id, question id) of every stored cell and how it ended: what a resumed run need not repeat."""
-        wanted = select(cells.c.spec_id, cells.c.question_id, cells.c.status)
+    def finished_cells(self, experiment_id: str) -> dict[tuple[str, str, int], CellStatus]:
+        """(spec id, question id, repeat) of every stored cell and how it ended: what a resumed run need not repeat."""
+        wanted = select(_cells.c.spec_id, _cells.c.question_id, _cells.c.repeat, _cells.c.status)
         with self.read() as connection:
-            rows = connection.execute(wanted.where(cells.c.experiment_id == experiment_id))
-            return {(spec_id, question_id): status for spec_id, question_id, status in rows}
+            rows = connection.execute(wanted.where(_cells.c.experiment_id == experiment_id))
+            return {(spec_id, question_id, repeat): status for spec_id, question_id, repeat, status in rows}
 
     def _put_cells(self, connection: Connection, experiment_id: str, results: Sequence[QuestionResult]) -> None:
         if not results:
@@ -157,15 +216,16 @@ class ExperimentRecords(Database):
                 "experiment_id": experiment_id,
                 "spec_id": result.spec_id,
                 "question_id": result.question_id,
+                "repeat": result.repeat,
                 "status": result.status,
                 "body": result.model_dump_json(exclude={"query"}),
                 "packed": None if result.query is None else pack(result.query.model_dump_json()),
             }
             for result in results
         ]
-        upsert = self.insert(cells)
+        upsert = self.insert(_cells)
         changed = {name: upsert.excluded[name] for name in ("status", "body", "packed")}
-        keys = ["experiment_id", "spec_id", "question_id"]
+        keys = ["experiment_id", "spec_id", "question_id", "repeat"]
         connection.execute(upsert.on_conflict_do_update(index_elements=keys, set_=changed), rows)
 
     def _put_results(self, connection: Connection, experiment_id: str, results: Sequence[SpecResult]) -> None:
@@ -215,6 +275,14 @@ def _summary(experiment: Experiment) -> ExperimentSummary:
     )
 
 
+def _conclusion(statistics: Statistics | None) -> dict[str, Any]:
+    """The columns that hold what an experiment says."""
+    if statistics is None:
+        return {"statistics": None, "headline": ""}
+    sentence, period, _ = statistics.recommendation.partition(". ")
+    return {"statistics": pack(statistics.model_dump_json()), "headline": column(sentence + period.strip())}
+
+
 def _summary_of(row: Row[Any]) -> ExperimentSummary:
     return ExperimentSummary.model_validate(
         {
@@ -226,6 +294,8 @@ def _summary_of(row: Row[Any]) -> ExperimentSummary:
             "note": row.note,
             "tags": json.loads(row.tags),
             "pinned": row.pinned,
+            "baseline": row.baseline,
+            "headline": row.headline,
         }
     )
 
@@ -238,9 +308,9 @@ def _read_results(connection: Connection, experiment_id: str) -> list[SpecResult
 
 def _read_cells(connection: Connection, which: ColumnElement[bool], queries: bool) -> list[QuestionResult]:
     if not queries:
-        bodies = connection.execute(select(cells.c.body).where(which)).scalars()
+        bodies = connection.execute(select(_cells.c.body).where(which)).scalars()
         return [QuestionResult.model_validate_json(body) for body in bodies]
-    rows = connection.execute(select(cells.c.body, cells.c.packed).where(which))
+    rows = connection.execute(select(_cells.c.body, _cells.c.packed).where(which))
     return [QuestionResult.model_validate_json(_with_query(row.body, row.packed)) for row in rows]
 
 

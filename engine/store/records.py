@@ -24,6 +24,8 @@ class IndexState(Record):
     """False: writing was begun and not finished, or the chunks changed since; the points must be removed or written again."""
     points: int
     updated_at: datetime
+    seconds: dict[str, float] = Field(default_factory=dict)
+    """How long it took to embed and to write them."""
 
 
 class QuestionSetInfo(Record):
@@ -54,6 +56,10 @@ class ExperimentSummary(Record):
     note: str = ""
     tags: tuple[str, ...] = ()
     pinned: bool = False
+    baseline: bool = False
+    """Whether people compare other experiments with it."""
+    headline: str = ""
+    """The first sentence of its recommendation."""
 
 
 class Job(Record):

@@ -70,6 +70,7 @@ index_states = Table(
     Column("ready", Boolean, nullable=False),
     Column("points", Integer, nullable=False),
     Column("updated_at", Double, nullable=False),
+    Column("seconds", Text, nullable=False),
 )
 
 vector_cache = Table(
@@ -127,6 +128,9 @@ experiments = Table(
     Column("pinned", Boolean, nullable=False),
     Column("summary", Text, nullable=False),
     Column("header", LargeBinary, nullable=False),
+    Column("statistics", LargeBinary),
+    Column("headline", Text, nullable=False),
+    Column("baseline", Boolean, nullable=False),
     Index("experiments_by_time", "created_at"),
 )
 
@@ -144,6 +148,7 @@ cells = Table(
     Column("experiment_id", Text, primary_key=True),
     Column("spec_id", Text, primary_key=True),
     Column("question_id", Text, primary_key=True),
+    Column("repeat", Integer, primary_key=True),
     Column("status", Text, nullable=False),
     Column("body", Text, nullable=False),
     Column("packed", LargeBinary),

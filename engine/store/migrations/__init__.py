@@ -12,10 +12,11 @@ from sqlalchemy import Connection, text
 
 from engine.errors import StoreUnavailable
 from engine.store.migrations.m0001_first_tables import m0001_first_tables
+from engine.store.migrations.m0002_repeats_and_statistics import m0002_repeats_and_statistics
 
 Change = Callable[[Connection], None]
 
-CHANGES: tuple[Change, ...] = (m0001_first_tables,)
+CHANGES: tuple[Change, ...] = (m0001_first_tables, m0002_repeats_and_statistics)
 
 _LOCK_KEY = 0x43485343
 """Key of the PostgreSQL advisory lock: any constant that no other program of the database uses."""

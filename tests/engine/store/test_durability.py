@@ -111,7 +111,7 @@ def test_cells_that_were_reported_are_there_after_a_kill(url: str) -> None:
     reported = run_and_kill("write_cells", url, until=10)
     store = Store(url)
     found = store.finished_cells("exp-1")
-    numbers = sorted(int(question.split()[1]) for _, question in found)
+    numbers = sorted(int(question.split()[1]) for _, question, _ in found)
     # The one after the last report may have been stored before the kill came.
     assert numbers in (list(range(reported + 1)), list(range(reported + 2)))
     assert len(store.experiment("exp-1").cells) == len(numbers)

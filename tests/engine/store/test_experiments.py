@@ -50,8 +50,8 @@ def test_a_cell_that_is_measured_again_replaces_the_first(store: Store) -> None:
     failed = cell("q1", SENTENCE).model_copy(update={"status": "failed", "error": "No answer.", "query": None})
     store.add_cells("exp-1", [failed, cell("q2", SENTENCE)])
     assert store.finished_cells("exp-1") == {
-        (SENTENCE.spec_id, "q1"): "failed",
-        (SENTENCE.spec_id, "q2"): "scored",
+        (SENTENCE.spec_id, "q1", 0): "failed",
+        (SENTENCE.spec_id, "q2", 0): "scored",
     }
     store.add_cells("exp-1", [cell("q1", SENTENCE, recall=0.5)])
     store.add_results("exp-1", [result(SENTENCE, 0.1)])
