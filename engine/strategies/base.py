@@ -80,6 +80,8 @@ class Piece:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     token_count: int | None = None
     """Tokens of the piece on its own, where the rule has counted them exactly."""
+    own_start: int | None = None
+    """Where the text begins that is not overlap, when it is not `start`: the chunk carries the headings of that place."""
     heading_path: tuple[str, ...] | None = None
     """Where the rule knows a better path than the document tree has at `start`."""
 
@@ -246,7 +248,7 @@ class Headings:
                 self._add(child, path, section, article)
                 self._note(child.span.end, (path, section, article))
         first = node.children[0] if node.children else None
-        if first is not None and first.kind in (NodeKind.SECTION, NodeKind.ARTICLE):
+        if node.heading is not None and first is not None and first.kind in (NodeKind.SECTION, NodeKind.ARTICLE):
             # A heading with nothing of its own below it stands for the first unit under it.
             self._entries[mine] = self._entries[bisect_right(self._starts, first.span.start) - 1]
 
@@ -284,7 +286,7 @@ def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tu
             if count is None:
                 count = source.count(body)
         text_hash = ids.content_hash(body)
-        path, section, article = headings.at(start)
+        path, section, article = headings.at(start if piece.own_start is None else piece.own_start)
         if parent not in parent_ids and parent is not None:
             parent_ids[parent] = ids.parent_id(document.document_id, parent.start, parent.end)
         chunks.append(

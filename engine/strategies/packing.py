@@ -128,13 +128,14 @@ class Level:
 
 
 class Part(NamedTuple):
-    """A span under the limit. `level`: the kind of boundary it was packed at."""
+    """A span under the limit. `level`: the kind of boundary it was packed at; `own`: where what is not overlap begins."""
 
     start: int
     end: int
     units: int
     level: str
     over_limit: bool = False
+    own: int | None = None
 
 
 Finest = Callable[[int, int, Ruler, int], Iterator[Part]]
@@ -268,6 +269,7 @@ def pieces(parts: Iterable[Part], ruler: Ruler, with_separators: bool = False) -
             part.start,
             part.end,
             separator=part.level if with_separators else None,
+            own_start=part.own,
             flags=(OVER_LIMIT,) if part.over_limit else (),
             token_count=ruler.tokens(part.units),
         )

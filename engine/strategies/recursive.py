@@ -74,7 +74,7 @@ def overlapped(parts: Iterable[Part], measure: Ruler, size: int, overlap: int) -
             begin = _begin(measure, begin + 1, part.start)
             units = measure.exact(begin, part.end)
         if units <= size:
-            yield Part(begin, part.end, units, part.level)
+            yield Part(begin, part.end, units, part.level, own=part.start)
         else:
             yield from cut_words(begin, part.end, measure, size)
         earliest = begin + 1

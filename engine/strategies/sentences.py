@@ -63,6 +63,8 @@ _MAYBE_LAST = _words(
 )
 """Abbreviations that end a sentence only before a word that begins one."""
 
+_SHORTENED = _NEVER_LAST | _BEFORE_NUMBER | _MAYBE_LAST
+
 _BEGINNERS = _words(
     """
     The This That These Those It Its He She They We You I There Here In On At For From By With As If When While Where Who
@@ -122,11 +124,13 @@ def _after_stops(text: str) -> Iterator[int]:
         place = found.end()
         if place == length:
             return
-        stops = found[1]
+        stops, _, space = found.groups()
+        if space and text[place].islower():
+            continue
         if stops[0] in _FULL_WIDTH:
             if _ends_full_width(text, found):
                 yield place
-        elif found[3]:
+        elif space:
             if _ends(text, found.start(), stops, place):
                 yield place
         elif stops == "." and not found[2] and _runs_on(text, found.start()):
@@ -172,6 +176,8 @@ def _ends(text: str, stop: int, stops: str, after: int) -> bool:
     if len(word) < 12 and word[0].isdigit() and word.replace(".", "").isdigit():
         return _ends_after_number(text, stop, word, first)
     lower = word.lower()
+    if lower not in _SHORTENED and len(word) > 1 and "." not in word:
+        return True
     if lower in _NEVER_LAST:
         return False
     if lower in _BEFORE_NUMBER and (following.isdigit() or following in "§" or _is_reference(text, after)):

@@ -68,6 +68,18 @@ def test_paragraphs_are_searched_and_articles_delivered() -> None:
     assert chunks[1].parent_id == chunks[2].parent_id != chunks[3].parent_id
 
 
+def test_children_carry_the_headings_of_their_article() -> None:
+    chunks = cut(regulation())
+    assert [chunk.heading_path for chunk in chunks] == [
+        (),
+        ("Part I", "Article 1"),
+        ("Part I", "Article 1"),
+        ("Part I", "Article 2"),
+        ("Annex",),
+    ]
+    assert chunks[1].article == "Article 1"
+
+
 def test_sections_as_parents() -> None:
     chunks = cut(regulation(), parent="section")
     assert list(dict.fromkeys(parent(chunk) for chunk in chunks)) == [PREAMBLE, PART + ARTICLE_1 + ARTICLE_2, ANNEX]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from engine.models import Chunk
+from engine.models import Chunk, Node, NodeKind, Span
 from engine.providers.base import Models
 from engine.strategies.recursive import Recursive
 from tests.engine.strategies.doubles import source
@@ -97,6 +97,21 @@ def test_fences_are_not_cut_at_their_blank_lines_while_they_fit() -> None:
         fence + "\n",
         "Some text below.\n",
     ]
+
+
+def test_a_chunk_carries_the_heading_of_its_own_text_not_of_its_overlap() -> None:
+    first, second = "# One\n\nThe fee is due.\n\n", "# Two\n\nThe form is filed.\n"
+    tree = Node(
+        kind=NodeKind.DOCUMENT,
+        span=Span(0, len(first + second)),
+        children=tuple(
+            Node(kind=NodeKind.SECTION, span=Span(start, end), title=title, heading=Span(start, start + 5))
+            for title, start, end in (("One", 0, len(first)), ("Two", len(first), len(first + second)))
+        ),
+    )
+    params = STRATEGY.parse({"size": 34, "overlap": 8, "unit": "characters"})
+    chunks = STRATEGY.chunk(source(first + second, tree), params, Models()).chunks
+    assert [(chunk.text, chunk.section) for chunk in chunks] == [(first, "One"), ("due.\n\n" + second, "Two")]
 
 
 def test_defaults_and_label() -> None:
