@@ -10,7 +10,6 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
 
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 _WORD = re.compile(rf"[\w{_MARKS}]+")
@@ -79,7 +78,8 @@ class Bm25:
                 rows.append(row)
                 columns.append(self._vocabulary.setdefault(term, len(self._vocabulary)))
                 counts.append(count)
-        self._weights = _weights(
+        self._n_texts = len(texts)
+        self._postings = _postings(
             np.asarray(rows, int), np.asarray(columns, int), np.asarray(counts, float), lengths, k1, b
         )
 
@@ -88,29 +88,41 @@ class Bm25:
         wanted = Counter(self._vocabulary[term.text] for term in terms(query) if term.text in self._vocabulary)
         if not wanted or limit <= 0:
             return []
-        columns = np.fromiter(wanted, dtype=np.int64)
-        scores: NDArray[np.float64] = self._weights[:, columns] @ np.fromiter(wanted.values(), dtype=np.float64)
+        scores = np.zeros(self._n_texts)
+        for column, count in wanted.items():
+            held = slice(self._postings.starts[column], self._postings.starts[column + 1])
+            scores[self._postings.rows[held]] += count * self._postings.values[held]
         found = np.flatnonzero(scores > 0)
         order = found[np.argsort(-scores[found], kind="stable")][:limit]
         return [LexicalHit(int(position), float(scores[position])) for position in order]
 
 
-def _weights(
+class _Postings(NamedTuple):
+    """What each term adds to the score of each text that holds it, term after term."""
+
+    starts: NDArray[np.int64]
+    """Where the postings of each term begin, and the end: shape `(n_terms + 1,)`."""
+    rows: NDArray[np.int64]
+    """The texts that hold the term: shape `(n_postings,)`, no text twice for one term."""
+    values: NDArray[np.float64]
+
+
+def _postings(
     rows: NDArray[np.int64],
     columns: NDArray[np.int64],
     counts: NDArray[np.float64],
     lengths: NDArray[np.float64],
     k1: float,
     b: float,
-) -> csc_array:
-    """What each term adds to the score of each text that holds it: shape `(n_texts, n_terms)`."""
+) -> _Postings:
     n_texts, n_terms = lengths.size, int(columns.max()) + 1 if columns.size else 0
     holding = np.bincount(columns, minlength=n_terms)
     idf = np.log1p((n_texts - holding + 0.5) / (holding + 0.5))
     average = lengths.mean() if lengths.any() else 1.0
     discount = k1 * (1 - b + b * lengths / average)
     values = idf[columns] * counts * (k1 + 1) / (counts + discount[rows])
-    return csc_array((values, (rows, columns)), shape=(n_texts, n_terms))
+    order = np.argsort(columns, kind="stable")
+    return _Postings(np.append(0, np.cumsum(holding)), rows[order], values[order])
 
 
 Key = TypeVar("Key", bound=Hashable)

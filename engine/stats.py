@@ -6,13 +6,13 @@ Every result depends only on the values: the same numbers under other names or i
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
 
 from engine.records import Question
 
@@ -22,7 +22,8 @@ Ints = NDArray[np.int64]
 RESAMPLES = 10_000
 ALPHA = 0.05
 POWER = 0.80
-DETECTABLE = float(ndtri(1 - ALPHA / 2) + ndtri(POWER))
+_NORMAL = NormalDist()
+DETECTABLE = _NORMAL.inv_cdf(1 - ALPHA / 2) + _NORMAL.inv_cdf(POWER)
 """Standard errors a true difference must have to be found with 80 % power at two-sided 5 %: 2.80."""
 EXACT_CLUSTERS = 12
 """Up to this many clusters all 2^n sign flips are counted; above it, `RESAMPLES` random ones."""
@@ -179,19 +180,23 @@ def _bca(sums: Floats, counts: Floats, rng: np.random.Generator, resamples: int)
     observed = sums.sum(axis=0) / counts.sum(axis=0)
     slack = 1e-12 * np.maximum(1.0, np.abs(observed))
     below = (means < observed - slack).mean(axis=0) + (np.abs(means - observed) <= slack).mean(axis=0) / 2
-    bias = ndtri(np.clip(below, 1 / (resamples + 1), resamples / (resamples + 1)))
+    bias = _each(_NORMAL.inv_cdf, np.clip(below, 1 / (resamples + 1), resamples / (resamples + 1)))
     acceleration = _acceleration(sums, counts)
     means.sort(axis=0)
     bounds = []
     for tail in (ALPHA / 2, 1 - ALPHA / 2):
-        shifted = bias + ndtri(tail)
-        position = ndtr(bias + shifted / (1 - acceleration * shifted)) * (resamples - 1)
+        shifted = bias + _NORMAL.inv_cdf(tail)
+        position = _each(_NORMAL.cdf, bias + shifted / (1 - acceleration * shifted)) * (resamples - 1)
         lower = np.floor(position).astype(np.int64)
         upper = np.minimum(lower + 1, resamples - 1)
         share = position - lower
         columns = np.arange(sums.shape[1])
         bounds.append(means[lower, columns] * (1 - share) + means[upper, columns] * share)
     return bounds[0], bounds[1]
+
+
+def _each(function: Callable[[float], float], values: Floats) -> Floats:
+    return np.fromiter(map(function, values.tolist()), dtype=np.float64, count=values.size)
 
 
 def _acceleration(sums: Floats, counts: Floats) -> Floats:
@@ -314,7 +319,7 @@ def noise_floor(repeats: ArrayLike) -> float:
     common = ~np.isnan(values).any(axis=0)
     if values.shape[0] < 2 or not common.any():
         return float("nan")
-    return float(ndtri(1 - ALPHA / 2) * np.sqrt(2) * values[:, common].mean(axis=1).std(ddof=1))
+    return float(_NORMAL.inv_cdf(1 - ALPHA / 2) * np.sqrt(2) * values[:, common].mean(axis=1).std(ddof=1))
 
 
 def mean_interval(

@@ -10,7 +10,7 @@ import importlib.util
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 DIMENSION = 256
 _BATCH = 1024
 """Texts tokenized at once: bounds memory, and no text's vector depends on its neighbours."""
+_SLICE = 4096
+"""Token vectors of one text gathered at once: bounds memory for a text of any length."""
 _lock = threading.Lock()
 
 
@@ -32,8 +34,6 @@ class _Weights(NamedTuple):
     tokenizer: Tokenizer
     vectors: Vectors
     """One row per token: shape `(32000, 256)`, float32."""
-    csr: Any
-    """`scipy.sparse.csr_array`, kept here so that scipy loads with the weights."""
 
 
 _loaded: list[_Weights] = []
@@ -49,7 +49,6 @@ def _weights() -> _Weights:
 
 def _load() -> _Weights:
     from safetensors.numpy import load_file
-    from scipy.sparse import csr_array
     from tokenizers import Tokenizer
 
     spec = importlib.util.find_spec("wordllama")
@@ -61,7 +60,7 @@ def _load() -> _Weights:
             "The bundled embeddings are not installed. Install the requirements again with: pip install -r requirements.txt"
         )
     vectors = load_file(weights)["embedding.weight"].astype(np.float32)
-    return _Weights(Tokenizer.from_file(str(tokenizer)), vectors, csr_array)
+    return _Weights(Tokenizer.from_file(str(tokenizer)), vectors)
 
 
 class BundledEmbedder:
@@ -95,11 +94,9 @@ class BundledEmbedder:
         """The sum of each text's token vectors; its direction is that of the mean."""
         weights = _weights()
         encoded = weights.tokenizer.encode_batch_fast([well_formed(text) for text in texts], add_special_tokens=False)
-        rows = [encoding.ids for encoding in encoded]
-        ends = np.cumsum([0, *map(len, rows)])
-        tokens = np.fromiter((token for row in rows for token in row), dtype=np.int32, count=int(ends[-1]))
-        ones = np.ones(tokens.size, dtype=np.float32)
-        # A sparse product adds the token vectors without ever copying them: one row of ones per text.
-        picks = weights.csr((ones, tokens, ends), shape=(len(texts), weights.vectors.shape[0]))
-        sums: Vectors = picks @ weights.vectors
+        sums = np.zeros((len(texts), DIMENSION), dtype=np.float32)
+        for total, encoding in zip(sums, encoded, strict=True):
+            tokens = encoding.ids
+            for start in range(0, len(tokens), _SLICE):
+                total += weights.vectors.take(tokens[start : start + _SLICE], axis=0).sum(axis=0)
         return sums

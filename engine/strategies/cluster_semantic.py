@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
-from scipy.sparse import csr_array
 
 from engine.providers.base import Models, Vectors
 from engine.strategies.base import Cut, Need, Params, Piece, Strategy
@@ -111,8 +110,7 @@ def _join(source: Source, free: Sequence[int], sentence_vectors: Vectors, piece_
         places.append(following)
     firsts = sentences[places]
     weights = np.maximum(1, np.diff(totals)).astype(np.float32)
-    joined = csr_array((weights, np.arange(weights.size), np.append(firsts, weights.size)))
-    sums = joined @ sentence_vectors
+    sums = np.add.reduceat(sentence_vectors * weights[:, None], firsts)
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     return Units(
         edges=[*starts[firsts].tolist(), len(source.text)],

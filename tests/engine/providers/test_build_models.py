@@ -32,7 +32,7 @@ def test_bundled_models_load_no_sdk() -> None:
     script = (
         "import sys\nfrom engine.providers import build_models\nfrom engine.providers.cache import *\n"
         "from engine.settings import Settings\nbuild_models(Settings(), MemoryVectorCache(), MemoryReplyCache())\n"
-        "assert not {'openai', 'torch', 'scipy'} & set(sys.modules)"
+        "assert not {'openai', 'torch', 'tokenizers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
 
