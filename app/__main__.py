@@ -1,62 +1,111 @@
-"""`python -m app`: one process that serves the dashboard, the REST API and `/ready`."""
+"""`python -m app`: one process that serves the dashboard and the REST API; with `--api-only`, the API alone."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import logging
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
-import streamlit as st
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute, Mount
 
-from app import runtime
+from app import logs, runtime
+from app.api import PREFIX, create_api, health
 from engine import UserError
-from engine.settings import load_settings
+from engine.errors import BadSetting
+from engine.settings import Settings, load_settings
 
 SCRIPT = Path(__file__).with_name("streamlit_app.py")
+LONGEST_GOODBYE = 10
+"""Seconds that requests may go on after the process was asked to stop. A benchmark is kept and resumes with the next start."""
 
 
-@asynccontextmanager
-async def _lifespan(_: st.App) -> AsyncIterator[None]:
-    await asyncio.to_thread(runtime.workbench)
-    yield
-    await asyncio.to_thread(runtime.close)
-
-
-async def ready(_: Request) -> JSONResponse:
-    """200 when index and database answer, 503 with the reason when one does not."""
-    try:
-        health = await asyncio.to_thread(runtime.workbench().health)
-    except UserError as error:
-        return JSONResponse({"ready": False, "reason": error.message}, status_code=503)
-    return JSONResponse({"ready": True, **health})
-
-
-def build() -> st.App:
-    return st.App(SCRIPT, lifespan=_lifespan, routes=[Route("/ready", ready)])
-
-
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until stopped. Returns 1 for what a reader can fix."""
+    parser = argparse.ArgumentParser(
+        prog="python -m app", description="Serve the dashboard and the REST API on HOST and PORT."
+    )
+    parser.add_argument("--api-only", action="store_true", help="serve the REST API without the dashboard")
+    options = parser.parse_args(arguments)
     try:
         settings = load_settings()
-        logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-        runtime.workbench()
+        logs.configure(settings.log_level)
+        check_address(settings)
+        runtime.workbench(settings)
     except UserError as error:
         sys.stderr.write(f"{error.message}\n")
         return 1
-    build().run(
+    try:
+        serve_api(settings) if options.api_only else serve_all(settings)
+    finally:
+        runtime.close()
+    return 0
+
+
+def check_address(settings: Settings) -> None:
+    """Raises BadSetting when other machines would reach an API without keys."""
+    if not settings.is_local and not settings.known_api_keys:
+        raise BadSetting(
+            f"HOST is {settings.host}, which other machines can reach, and API_KEYS is not set. Nothing was started. "
+            "Run `python -m engine api-key NAME` and put the line it prints into .env, or set HOST=127.0.0.1. "
+            "The keys protect the REST API; put a proxy with sign-in in front of the dashboard, or leave it out with --api-only."
+        )
+
+
+def routes(settings: Settings) -> list[BaseRoute]:
+    """What is served beside the dashboard."""
+    return [*health.routes(settings, runtime.workbench), Mount(PREFIX, create_api(settings, runtime.workbench))]
+
+
+def build_api(settings: Settings) -> Starlette:
+    """The API with its health pages, without the dashboard."""
+    return Starlette(routes=routes(settings), lifespan=_lifespan(settings))
+
+
+def build(settings: Settings) -> Any:
+    """Dashboard and API as one ASGI app."""
+    import streamlit as st
+
+    return st.App(SCRIPT, lifespan=_lifespan(settings), routes=routes(settings))
+
+
+def serve_api(settings: Settings) -> None:
+    uvicorn.run(
+        build_api(settings),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=LONGEST_GOODBYE,
+    )
+
+
+def serve_all(settings: Settings) -> None:
+    build(settings).run(
         config={
             "server.address": settings.host,
             "server.port": settings.port,
             "server.maxUploadSize": settings.max_upload_mb,
         }
     )
-    return 0
+
+
+def _lifespan(settings: Settings) -> Any:
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        # The server has set up logging of its own by now.
+        logs.configure(settings.log_level)
+        await asyncio.to_thread(runtime.workbench, settings)
+        yield
+        await asyncio.to_thread(runtime.close)
+
+    return lifespan
 
 
 if __name__ == "__main__":

@@ -593,19 +593,20 @@ class Workbench:
 
     def plan(
         self,
-        question_set_id: str,
+        question_set: QuestionSet | str,
         specs: Sequence[StrategySpec],
         document_ids: Sequence[str] | None = None,
         name: str | None = None,
         **options: Any,
     ) -> Plan:
-        """A plan over the given documents (all when None). `options`: further fields of Plan."""
-        question_set = self.question_set(question_set_id)
+        """A plan for a question set, or the id of one, over the given documents (all when None). `options`: further fields of Plan."""
+        if isinstance(question_set, str):
+            question_set = self.question_set(question_set)
         return Plan(
             name=name or question_set.name,
             document_ids=tuple(self._document_ids(document_ids)),
             specs=tuple(specs),
-            question_set_id=question_set_id,
+            question_set_id=question_set.question_set_id,
             top_k=options.pop("top_k", None) or self.settings.top_k,
             **options,
         )

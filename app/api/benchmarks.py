@@ -1,0 +1,113 @@
+"""Benchmarks and the experiments they become."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from app import logs
+from app.api import jobs, problems
+from app.api.answers import Bench, Id, Page, Pages, RespondAsync, address, answer, dumped, patient, quick
+from app.api.schemas import BenchmarkBody, specs_of
+from engine.bench.dry_run import DryRun
+from engine.errors import BadRequest
+from engine.records import Experiment, Plan, QuestionSet
+from engine.store import ExperimentSummary, Job
+from engine.workbench import Workbench
+
+router = APIRouter(prefix="/benchmarks", tags=["benchmarks"])
+
+_OPTIONS = {"name", "top_k", "retriever", "answers", "judge", "repeats", "seed", "budget_usd", "baseline"}
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=Experiment,
+    responses={
+        200: {"model": DryRun, "description": "The estimate of a dry run."},
+        202: {"model": jobs.JobView},
+        **problems.responses(400, 401, 402, 404, 409, 422, 429),
+    },
+)
+async def start(
+    request: Request,
+    bench: Bench,
+    body: BenchmarkBody,
+    respond_async: RespondAsync,
+    dry_run: Annotated[
+        bool, Query(description="Only estimate calls, tokens and cost. Calls no model, stores nothing.")
+    ] = False,
+) -> Response:
+    """Run strategies against questions and answer with the experiment. It goes on when the client goes away."""
+    plan, question_set = await patient(_plan, bench, body, not dry_run)
+    if dry_run:
+        return Response(dumped(await patient(bench.dry_run, plan, question_set)), media_type="application/json")
+    job = await patient(bench.submit, plan, request.state.owner, logs.request_id.get())
+    return await _outcome(request, bench, job, respond_async, 201)
+
+
+@router.get("", response_model=Page[ExperimentSummary], responses=problems.responses(401, 422))
+async def list_benchmarks(bench: Bench, page: Pages) -> Response:
+    """All experiments, newest first."""
+    return await answer(lambda: page.of(bench.experiments()))
+
+
+@router.get("/{experiment_id}", response_model=Experiment, responses=problems.responses(401, 404, 422))
+async def get_benchmark(
+    request: Request,
+    bench: Bench,
+    experiment_id: Id,
+    queries: Annotated[
+        bool, Query(description="Whether cells come with answers and retrieved chunks, most of the bytes.")
+    ] = True,
+) -> Response:
+    """The whole record of an experiment."""
+    ended = (await quick(bench.experiment, experiment_id, queries=False)).status != "running"
+    return await answer(
+        lambda: bench.experiment(experiment_id, queries=queries), unchanging_for=request if ended else None
+    )
+
+
+@router.post("/{experiment_id}/cancel", response_model=jobs.JobView, responses=problems.responses(401, 404, 422))
+async def cancel(request: Request, bench: Bench, experiment_id: Id) -> Response:
+    """Ask a benchmark to stop. What is finished is kept, and it can be resumed."""
+    return await answer(lambda: jobs.of_job(request, bench.cancel(experiment_id)))
+
+
+@router.post(
+    "/{experiment_id}/resume",
+    response_model=Experiment,
+    responses={202: {"model": jobs.JobView}, **problems.responses(401, 404, 422)},
+)
+async def resume(request: Request, bench: Bench, experiment_id: Id, respond_async: RespondAsync) -> Response:
+    """Go on with a benchmark that was cancelled or failed. Only what is missing is done and paid for."""
+    return await _outcome(request, bench, await patient(bench.resume, experiment_id), respond_async, 200)
+
+
+async def _outcome(request: Request, workbench: Workbench, job: Job, respond_async: bool, status: int) -> Response:
+    if respond_async:
+        return jobs.accepted_job(request, job)
+    await jobs.ended(workbench, job.job_id)
+    return await answer(
+        lambda: workbench.experiment(job.job_id),
+        status,
+        location=lambda experiment: address(request, f"/benchmarks/{experiment.experiment_id}"),
+    )
+
+
+def _plan(workbench: Workbench, body: BenchmarkBody, store: bool) -> tuple[Plan, QuestionSet]:
+    if (body.question_set_id is None) == (body.question is None):
+        raise BadRequest("Give either `question_set_id` or `question`. Nothing was run.")
+    if body.question is not None:
+        name = body.name or body.question.question[:60]
+        data = json.dumps({"name": name, "questions": [body.question.row()]}).encode()
+        question_set = workbench.add_question_set(data, f"{name}.json", body.document_ids, store=store)
+    else:
+        question_set = workbench.question_set(body.question_set_id or "")
+    specs = specs_of(workbench, [*body.specs]) + workbench.written_specs([], body.grids)
+    options: dict[str, Any] = body.model_dump(include=_OPTIONS)
+    return workbench.plan(question_set, specs, body.document_ids, **options), question_set
