@@ -10,7 +10,6 @@ import pandas as pd
 
 from app.theme import GREY, strategy_color, titled
 from engine.models import ChunkSet, Document, SimilarityCurve
-from engine.records import Experiment
 
 BINS = 24
 
@@ -147,25 +146,3 @@ def icicle(document: Document) -> alt.Chart:
         )
         .properties(height=220)
     )
-
-
-def metric_bars(experiment: Experiment, metric: str) -> alt.LayerChart:
-    """One bar per strategy for one metric, best first, the value written beside it."""
-    rows = [
-        {"strategy": result.spec.label, "name": result.spec.strategy_name, "value": value.value}
-        for result in experiment.results
-        for value in result.metrics
-        if value.metric == metric and value.value is not None
-    ]
-    frame = pd.DataFrame(rows, columns=["strategy", "name", "value"])
-    names = list(dict.fromkeys(frame["name"]))
-    base = alt.Chart(frame).encode(
-        y=alt.Y("strategy:N", sort="-x", title=None, axis=alt.Axis(labelLimit=260)),
-        x=alt.X("value:Q", title=metric),
-    )
-    bars = base.mark_bar().encode(
-        color=alt.Color("name:N", scale=alt.Scale(domain=names, range=[strategy_color(n) for n in names]), legend=None),
-        tooltip=["strategy", alt.Tooltip("value:Q", format=".3f")],
-    )
-    labels = base.mark_text(align="left", dx=4, color=GREY).encode(text=alt.Text("value:Q", format=".3f"))
-    return bars + labels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import typing
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from annotated_types import Ge, Gt, Le
 from pydantic.fields import FieldInfo
 
 from app.text import plain
-from engine import Workbench
+from engine import UserError, Workbench
 from engine.models import StrategySpec
 from engine.strategies.base import Strategy
 from engine.strategies.presets import PRESETS
@@ -40,6 +41,43 @@ def spec_picker(workbench: Workbench, key: str, start: StrategySpec) -> Strategy
         guidance(strategy)
         _preset_picker(workbench, strategy, key)
         return spec_form(workbench, strategy, key)
+
+
+MOST_COMBINATIONS = 24
+"""Specs a grid may give for one strategy."""
+
+
+def grid_form(workbench: Workbench, strategy: Strategy[Any], key: str) -> tuple[list[StrategySpec], list[str]]:
+    """Widgets that take several values per parameter; the specs of all combinations, and why others were left out."""
+    defaults = workbench.spec(strategy.name).params
+    choices: dict[str, list[Any]] = {}
+    for name, field in strategy.params_type.model_fields.items():
+        label = name.replace("_", " ").capitalize()
+        options = list(typing.get_args(field.annotation)) if typing.get_origin(field.annotation) is Literal else []
+        if field.annotation is bool:
+            options = [True, False]
+        picked = st.multiselect(
+            label,
+            [str(option) for option in options] or [str(defaults[name])],
+            default=[str(defaults[name])],
+            accept_new_options=not options,
+            help=f"{field.description} Type a value and press Enter to add it.",
+            key=f"{key}.{strategy.name}.{name}",
+            persist_state="session",
+        )
+        choices[name] = picked or [str(defaults[name])]
+    found: dict[str, StrategySpec] = {}
+    left_out: list[str] = []
+    for values in itertools.product(*choices.values()):
+        try:
+            spec = workbench.spec(strategy.name, dict(zip(choices, values, strict=True)))
+        except UserError as error:
+            left_out.append(error.message)
+            continue
+        found[spec.spec_id] = spec
+    if len(found) > MOST_COMBINATIONS:
+        left_out.append(f"{len(found)} combinations; the first {MOST_COMBINATIONS} are taken.")
+    return list(found.values())[:MOST_COMBINATIONS], list(dict.fromkeys(left_out))
 
 
 def guidance(strategy: Strategy[Any]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pandas as pd
 import streamlit as st
 
+from app import money
 from app.text import plain
 from engine import Workbench
 from engine.store import Job
@@ -38,6 +40,32 @@ def asked(job: Job) -> Progress:
     return Progress(sum(one.done for one in each), sum(one.total for one in each))
 
 
+def in_words(job: Job) -> str:
+    """Progress, cost and time left on one line."""
+    progress = asked(job)
+    parts = [f"{progress.done} of {progress.total or '?'} answers"]
+    if job.progress.get("eta_seconds") is not None:
+        parts.append(f"about {job.progress['eta_seconds']:.0f} s left")
+    if job.progress.get("spent_usd"):
+        parts.append(f"{money.dollars(job.progress['spent_usd'])} so far")
+    return ", ".join(parts)
+
+
+def progress_table(job: Job) -> pd.DataFrame:
+    """One row per strategy: documents indexed and the share of questions answered."""
+    rows = []
+    for label, found in stages(job).items():
+        indexed, answered = found.get("index", Progress(0, 0)), found.get("ask", Progress(0, 0))
+        rows.append(
+            {
+                "strategy": label,
+                "documents indexed": f"{indexed.done} of {indexed.total or '?'}",
+                "answered": answered.share,
+            }
+        )
+    return pd.DataFrame(rows, columns=["strategy", "documents indexed", "answered"])
+
+
 def chip(workbench: Workbench) -> None:
     """The jobs that wait or run, kept up to date while there are any."""
     jobs = workbench.jobs()
@@ -49,7 +77,7 @@ def chip(workbench: Workbench) -> None:
             st.rerun()
         for job in left:
             progress = asked(job)
-            words = "waits" if job.state == "queued" else f"{progress.done} of {progress.total or '?'} answers"
+            words = "waits" if job.state == "queued" else in_words(job)
             st.progress(progress.share, text=f"Benchmark: {plain(words)}")
             st.page_link(
                 "../pages/benchmark.py",

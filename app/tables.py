@@ -9,13 +9,14 @@ import pandas as pd
 
 from app.text import counted
 from app.theme import titled
+from engine.bench.dry_run import DryRun, Range
 from engine.metrics import chunk_quality
 from engine.metrics.base import Metric
 from engine.metrics.boundaries import agreement as share_of_common
 from engine.metrics.boundaries import boundaries
 from engine.models import ChunkSet, Document, DocumentInfo, Node, Span
 from engine.questions import Finding
-from engine.records import Experiment, QuestionSet
+from engine.records import QuestionSet
 from engine.store import ExperimentSummary
 from engine.tokens import TokenMap
 
@@ -147,24 +148,6 @@ def _cell(value: Any) -> Any:
     return None if value is None or value != value else value
 
 
-def results(experiment: Experiment, metrics: Sequence[str]) -> pd.DataFrame:
-    """One row per strategy: the given metrics with n, chunks and time."""
-    rows = []
-    for result in experiment.results:
-        values = {value.metric: value for value in result.metrics}
-        row: dict[str, object] = {
-            "strategy": result.spec.label,
-            "status": result.error or result.status,
-            "chunks": result.chunk_count,
-        }
-        row |= {name: values[name].value if name in values else None for name in metrics}
-        row["n"] = values[metrics[0]].n if metrics and metrics[0] in values else 0
-        row["index s"] = sum(result.seconds.get(stage, 0.0) for stage in ("chunk", "enrich", "embed", "upsert"))
-        row["retrieve p50 ms"] = 1000 * result.seconds.get("retrieve_p50", 0.0)
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
 def experiments(summaries: Sequence[ExperimentSummary]) -> pd.DataFrame:
     return pd.DataFrame(
         {
@@ -223,4 +206,38 @@ def passages(document: Document, spans: Sequence[Span]) -> pd.DataFrame:
     return pd.DataFrame(
         {"start": span.start, "characters": span.length, "text": " ".join(span.slice(document.text)[:300].split())}
         for span in spans
+    )
+
+
+def estimated_stages(dry_run: DryRun) -> pd.DataFrame:
+    """What a benchmark would call and cost, per stage."""
+    return pd.DataFrame(
+        {
+            "stage": each.stage,
+            "model": each.model or "none",
+            "calls": _range(each.calls),
+            "from the cache": each.cached_calls,
+            "tokens in": _range(each.input_tokens),
+            "tokens out": _range(each.output_tokens),
+            "dollars": "unknown" if each.cost_usd is None else _range(each.cost_usd, ".4f"),
+        }
+        for each in dry_run.stages
+    )
+
+
+def _range(amount: Range, form: str = ",.0f") -> str:
+    ends = [format(value, form) for value in (amount.low, amount.expected, amount.high)]
+    return ends[1] if len(set(ends)) == 1 else f"{ends[1]} ({ends[0]} to {ends[2]})"
+
+
+def estimated_specs(dry_run: DryRun) -> pd.DataFrame:
+    """What each strategy of a benchmark would need."""
+    return pd.DataFrame(
+        {
+            "strategy": each.spec.label,
+            "chunks": "only the run can tell" if each.chunks is None else f"{each.chunks:,}",
+            "index": "ready" if each.indexed else "to be made",
+            "problem": each.problem or "",
+        }
+        for each in dry_run.specs
     )

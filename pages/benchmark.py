@@ -1,77 +1,380 @@
-"""Benchmark: strategies measured on a question set."""
+"""Benchmark: strategies measured on a question set, from the set-up to what may be concluded."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from app import charts, state, tables
-from app.states import bench, empty, guard
-
-METRICS = ("recall@1000tok", "precision@1000tok", "iou@1000tok", "recall@5", "tokens@5", "mrr")
+from app import answers, benchmark, jobs, result_charts, results, state, tables
+from app.states import bench, empty, guard, heading, stale
+from app.text import counted, plain
+from engine import Workbench
+from engine.records import Experiment, Query
 
 workbench = bench()
 
-st.title("Benchmark")
-st.write("Measure the strategies on questions whose evidence is known.")
+heading(
+    "Benchmark",
+    "Measure the strategies on questions whose evidence is known.",
+    [
+        "Choose strategies and a question set, look at the dry run, then start; the run goes on when you leave the page.",
+        "Results begin with one sentence that claims no more than the intervals do.",
+        "Click a cell of the heat map, or a question, to see what stands behind a number.",
+    ],
+)
 
-sets = workbench.question_sets()
-if not sets or not workbench.documents():
+sets, documents = workbench.question_sets(), workbench.documents()
+experiment_id = state.linked(state.EXPERIMENT)
+state.publish(state.EXPERIMENT)
+if (not sets or not documents) and experiment_id is None:
     empty(
         "Nothing to measure yet",
-        "A benchmark needs a document and a question set. Load the samples on the Upload page to try it.",
+        "A benchmark needs a document and a question set. On the Upload page one click loads the sample, another runs it.",
     )
     st.page_link("../pages/upload.py", label="Go to Upload", icon=":material/upload_file:")
     st.stop()
 
-strategies = {strategy.name: strategy for strategy in workbench.strategies()}
-usable = [name for name, strategy in strategies.items() if not strategy.needs or workbench.models.chat is not None]
-with st.form("benchmark.form"):
-    names = {each.question_set_id: f"{each.name} ({each.question_count} questions)" for each in sets}
-    question_set = st.selectbox("Question set", list(names), format_func=lambda each: names[each], key="benchmark.set")
-    chosen = st.pills(
-        "Strategies",
-        list(strategies),
-        selection_mode="multi",
-        default=usable,
-        format_func=lambda name: strategies[name].title,
-        key="benchmark.strategies",
+
+def set_up() -> None:
+    plan = benchmark.plan_form(workbench, sets, documents)
+    if plan is None:
+        return
+    look, run = st.columns([1, 4])
+    dry, start = (
+        look.button("Dry run", icon=":material/calculate:", key="benchmark.dry", width="stretch"),
+        run.empty(),
     )
-    started = st.form_submit_button("Run benchmark", type="primary", icon=":material/play_arrow:")
+    if dry:
+        with st.spinner("Cutting the documents and counting, nothing is called"):
+            benchmark.keep_dry_run(plan, workbench.dry_run(plan))
+    estimate, fresh = benchmark.shown_dry_run(plan)
+    if start.button(
+        "Run benchmark",
+        type="primary",
+        icon=":material/play_arrow:",
+        key="benchmark.run",
+        disabled=not fresh,
+        help=None if fresh else "Look at the dry run first.",
+    ):
+        job = workbench.submit(plan)
+        state.choose(state.EXPERIMENT, job.job_id)
+        st.session_state["benchmark.open"] = False
+        st.rerun()
+    if estimate is None:
+        st.caption("The dry run cuts the documents and counts calls, tokens and dollars. Nothing is called or stored.")
+        return
+    if not fresh:
+        stale("The set-up has changed since this dry run. Make it again to start.")
+    st.markdown(plain(benchmark.in_words(estimate)))
+    for note in estimate.notes:
+        st.caption(plain(note))
+    st.dataframe(tables.estimated_specs(estimate), hide_index=True, alt="What each strategy would need")
+    if estimate.estimated_calls:
+        st.dataframe(tables.estimated_stages(estimate), hide_index=True, alt="Calls, tokens and dollars per stage")
 
-if started and question_set:
-    with guard():
-        job = workbench.submit(workbench.plan(question_set, [workbench.spec(name) for name in chosen or []]))
-        state.choose_experiment(job.job_id)
 
-experiment_id = state.chosen_experiment()
+if sets and documents:
+    with st.expander("Set up a benchmark", expanded=experiment_id is None, icon=":material/tune:"), guard():
+        set_up()
 if experiment_id is None:
+    st.caption("Results of the benchmark appear here. Earlier ones are on the History page.")
     st.stop()
 
 
-@st.fragment(run_every=1.0)
-def progress(job_id: str) -> None:
-    job = workbench.job(job_id)
-    if job.state not in ("queued", "running"):
-        st.rerun()
-    st.caption(f"Benchmark {job.state}.")
-    for label, stages in job.progress.get("stages", {}).items():
-        asked = stages.get("ask", {"done": 0, "total": 1})
-        st.progress(asked["done"] / max(1, asked["total"]), text=f"{label}: {asked['done']} answers")
-    for label, reason in job.progress.get("errors", {}).items():
-        st.error(f"{label}: {reason}", icon=":material/error:")
-    if st.button("Cancel", key="benchmark.cancel", icon=":material/stop:"):
-        workbench.cancel(job_id)
+def watch(workbench: Workbench, job_id: str) -> None:
+    """The live run: progress per strategy, first errors, cost so far, and a way to stop."""
+
+    @st.fragment(run_every=1.0)
+    def running() -> None:
+        job = workbench.job(job_id)
+        if job.state not in jobs.RUNNING:
+            st.rerun()
+        st.subheader("Waiting for its turn" if job.state == "queued" else "Running")
+        st.progress(jobs.asked(job).share, text=plain(jobs.in_words(job)))
+        st.dataframe(
+            jobs.progress_table(job),
+            hide_index=True,
+            alt="Progress per strategy",
+            column_config={
+                "answered": st.column_config.ProgressColumn("answered", format="percent", min_value=0, max_value=1)
+            },
+        )
+        for label, reason in job.progress.get("errors", {}).items():
+            st.error(plain(f"{label}: {reason}"), icon=":material/error:")
+        if job.cancel_requested:
+            st.caption("Stopping after the answers in flight.")
+        elif st.button("Cancel", key="benchmark.cancel", icon=":material/stop:"):
+            workbench.cancel(job_id)
+            st.rerun(scope="fragment")
+
+    running()
+
+
+def outcome(experiment: Experiment) -> None:
+    """Partial and failed runs: what happened, what was kept, what to do."""
+    if experiment.status in ("cancelled", "failed"):
+        done = len(experiment.cells)
+        whole = len(experiment.questions) * len(experiment.specs) * experiment.plan.repeats
+        reason = f" {experiment.error}" if experiment.error else ""
+        st.warning(
+            plain(f"This run is {experiment.status}: {done} of {whole} answers are kept.{reason}"),
+            icon=":material/pause_circle:",
+        )
+        if st.button("Resume", key="benchmark.resume", icon=":material/play_arrow:"):
+            workbench.resume(experiment.experiment_id)
+            st.rerun()
+    failed = [result for result in experiment.results if result.status == "failed"]
+    for result in failed:
+        st.error(plain(f"{result.spec.label} failed: {result.error}"), icon=":material/error:")
+
+
+def conclusion(experiment: Experiment) -> None:
+    found = results.statistics(experiment)
+    with st.container(border=True):
+        st.markdown("**What may be concluded**")
+        st.text(found.recommendation or "Nothing can be concluded yet.")
+
+
+def heat(experiment: Experiment) -> None:
+    metrics = results.headline_metrics(experiment)
+    if not metrics:
+        st.info("No question was scored on any metric. The questions have no evidence that was found in the documents.")
+        return
+    st.subheader("Strategies by metric")
+    st.caption("Darker is better within a column. Click a cell to compare on that metric and look into that strategy.")
+    frame = results.heat(experiment, metrics)
+    st.altair_chart(
+        result_charts.heat_map(frame),
+        on_select=pick_cell,
+        key="benchmark.heat",
+        alt="Heat map of strategies by metric with the mean in every cell",
+    )
+    with st.expander("As a table, with the definition of every metric"):
+        st.dataframe(
+            results.wide(experiment, metrics),
+            hide_index=True,
+            alt="Mean of every metric per strategy",
+            column_config={
+                results.title(metric): st.column_config.NumberColumn(help=results.explained(metric), format="%.3f")
+                for metric in metrics
+            },
+        )
+        for metric in metrics:
+            st.markdown(f"**{plain(results.title(metric))}**: {plain(results.explained(metric))}")
+
+
+def pick_cell() -> None:
+    cells = st.session_state["benchmark.heat"]["selection"].get("cell") or []
+    if cells:
+        st.session_state["benchmark.metric.next"] = cells[0]["metric"]
+        st.session_state["benchmark.drill"] = cells[0]["spec_id"]
+
+
+def compare(experiment: Experiment, metric: str) -> None:
+    st.subheader("Difference to the baseline")
+    frame = results.forest(experiment, metric)
+    if frame.empty:
+        st.caption("There is nothing to compare: one strategy, or no question that two of them have scored.")
+        return
+    st.altair_chart(
+        result_charts.forest_plot(frame, results.title(metric)),
+        alt=f"Paired difference in {results.title(metric)} to the baseline with 95 % intervals",
+    )
+    st.caption(
+        f"▲ ▼ where the interval excludes 0 and the p adjusted for {counted(len(frame), 'comparison')} is at most 5 %; "
+        "● where these questions cannot tell."
+    )
+    with st.expander("As a table"):
+        st.dataframe(frame.drop(columns="name"), hide_index=True, alt="Differences, intervals and adjusted p")
+
+
+def trade_off(experiment: Experiment, metric: str) -> None:
+    criteria = results.cost_criteria(experiment)
+    if not criteria:
+        return
+    st.subheader("Quality against cost")
+    criterion = st.selectbox("Cost", criteria, key="benchmark.criterion", persist_state="session")
+    frame = results.pareto(experiment, metric, criterion)
+    st.altair_chart(
+        result_charts.pareto_plot(frame, results.title(metric), criterion),
+        alt=f"{results.title(metric)} against {criterion}",
+    )
+    best = ", ".join(frame[frame["frontier"] == "yes"]["strategy"])
+    st.caption(f"Nothing is both better and cheaper than: {plain(best)}. Bars are 95 % intervals of the mean.")
+    with st.expander("As a table"):
+        st.dataframe(frame.drop(columns="name"), hide_index=True, alt="Quality, interval and cost per strategy")
+
+
+def budget(experiment: Experiment) -> None:
+    st.subheader("Recall as more text is read")
+    delivered = st.toggle(
+        "Count what the model is given, not what is searched",
+        key="benchmark.delivered",
+        persist_state="session",
+        help="Strategies with parents search small chunks and deliver larger ones.",
+    )
+    frame = results.budget_curve(experiment, delivered)
+    if frame.empty:
+        st.caption("Recall at token budgets was not measured: no question has evidence that was found.")
+        return
+    st.altair_chart(result_charts.budget_plot(frame), alt="Recall at 500, 1,000, 2,000 and 4,000 tokens per strategy")
+    with st.expander("As a table"):
+        st.dataframe(frame.drop(columns="name"), hide_index=True, alt="Recall per strategy and token budget")
+
+
+def latency(experiment: Experiment) -> None:
+    frame = results.latency(experiment)
+    if frame.empty:
+        return
+    st.subheader("Where the time goes")
+    for column, phase in zip(st.columns(2), ("indexing, whole corpus", "one question, median"), strict=True):
+        if (frame["phase"] == phase).any():
+            column.altair_chart(result_charts.latency_plot(frame, phase), alt=f"Seconds per stage, {phase}")
+    st.caption("Indexing that was there already took no time and is not shown.")
+    with st.expander("As a table"):
+        st.dataframe(frame, hide_index=True, alt="Seconds per strategy and stage, with the 95th percentile")
+
+
+def questions(experiment: Experiment, metric: str) -> None:
+    st.subheader("Question by question")
+    least_column, only_column = st.columns([1, 3], vertical_alignment="bottom")
+    least = least_column.number_input(
+        "Smallest difference", 0.0, 1000.0, 0.05, 0.05, key="benchmark.least", persist_state="session"
+    )
+    only = only_column.toggle("Only questions that differ", True, key="benchmark.only", persist_state="session")
+    frame = results.per_question(experiment, metric, least, only)
+    st.caption(f"{counted(len(frame), 'question')}, the largest regression first. Choose one to see the answers.")
+    picked = st.dataframe(
+        frame.drop(columns="question_id"),
+        hide_index=True,
+        height=320,
+        on_select="rerun",
+        selection_mode="single-row",
+        key=f"benchmark.questions.{experiment.experiment_id}.{metric}",
+        placeholder="–",
+        alt="Scores of the baseline and differences per question",
+        column_config={"question": st.column_config.TextColumn("question", width="large")},
+    )
+    with st.expander("Wins, ties and losses"):
+        st.dataframe(
+            results.wins(experiment, metric), hide_index=True, alt="Wins, ties and losses against the baseline"
+        )
+    rows = [row for row in picked.selection.rows if row < len(frame)]
+    if rows:
+        drill(experiment, str(frame.iloc[rows[0]]["question_id"]))
+
+
+def drill(experiment: Experiment, question_id: str) -> None:
+    """One question: what every strategy found and answered, and where it stands."""
+    question = next(each for each in experiment.questions if each.question_id == question_id)
+    st.markdown("**The question**")
+    st.text(question.question)
+    if question.answer:
+        st.caption("Expected answer")
+        st.text(question.answer)
+    named = results.labels(experiment)
+    wanted = st.multiselect(
+        "Strategies",
+        list(named),
+        default=_drilled(experiment),
+        format_func=lambda spec_id: named[spec_id],
+        max_selections=4,
+        key=f"benchmark.drilled.{experiment.experiment_id}",
+    )
+    queries: list[Query] = []
+    for column, spec_id in zip(st.columns(max(1, len(wanted))), wanted, strict=False):
+        cell = workbench.cell(experiment.experiment_id, spec_id, question_id)
+        with column:
+            st.markdown(f"**{plain(named[spec_id])}**")
+            if cell is None or cell.query is None:
+                st.caption("Not answered." if cell is None or not cell.error else plain(cell.error))
+                continue
+            queries.append(cell.query)
+            answers.answer(cell.query)
+            answers.judged(cell.query)
+            answers.hits(cell.query)
+    gold = [gold.span for gold in question.gold]
+    answers.evidence_pane(workbench, queries, gold)
+
+
+def _drilled(experiment: Experiment) -> list[str]:
+    """Baseline and the strategy of the clicked cell, or the first other one."""
+    base = results.statistics(experiment).baseline
+    ids = [spec.spec_id for spec in experiment.specs]
+    clicked = st.session_state.get("benchmark.drill")
+    other = clicked if clicked in ids and clicked != base else next((each for each in ids if each != base), None)
+    return [base] if other is None else [base, other]
+
+
+def trust(experiment: Experiment) -> None:
+    st.subheader("Can these numbers be trusted?")
+    metrics = results.headline_metrics(experiment)
+    st.caption("Failed is not zero: what could not be scored is counted by cause and enters no mean.")
+    st.dataframe(results.scored(experiment, metrics), hide_index=True, height=240, alt="Questions scored per metric")
+    st.markdown("**Rules of thumb of the guide**")
+    st.dataframe(results.thresholds(experiment), hide_index=True, alt="Five rules of thumb per strategy")
+    if experiment.judge_model:
+        warning = workbench.judge_warning()
+        if warning:
+            st.warning(plain(warning))
+        agreement = workbench.judge_agreement()
+        st.text(
+            f"{counted(agreement.ratings, 'answer')} rated by people and the judge"
+            + (f", rank correlation {agreement.spearman:.2f}." if agreement.spearman is not None else ".")
+        )
+    else:
+        st.caption("No judge was used: answers carry no judge scores.")
+    with st.expander("Settings, versions and inputs"):
+        st.dataframe(results.facts(experiment), hide_index=True, alt="What is needed to repeat this experiment")
+
+
+def metric_picker(experiment: Experiment) -> str | None:
+    options = results.scorable_metrics(experiment)
+    if not options:
+        return None
+    clicked = st.session_state.pop("benchmark.metric.next", None)
+    if clicked in options:
+        st.session_state["benchmark.metric"] = clicked
+    elif st.session_state.get("benchmark.metric") not in options:
+        st.session_state["benchmark.metric"] = options[0]
+    metric = st.selectbox(
+        "Compare on",
+        options,
+        format_func=results.title,
+        key="benchmark.metric",
+        persist_state="session",
+        help="Recall at an equal number of tokens is the fair first choice; at a fixed number of chunks large chunks win.",
+    )
+    st.caption(plain(results.explained(metric)))
+    return metric
 
 
 with guard():
-    experiment = workbench.experiment(experiment_id)
+    experiment = results.load(workbench, experiment_id)
     if experiment.status == "running":
-        progress(experiment_id)
+        watch(workbench, experiment_id)
         st.stop()
-    st.subheader("Results")
+    st.subheader(plain(experiment.name))
     st.caption(
-        f"{len(experiment.questions)} questions, {len(experiment.documents)} documents, embeddings {experiment.embedding_model}."
+        plain(
+            f"{counted(len(experiment.questions), 'question')}, {counted(len(experiment.documents), 'document')}, "
+            f"embeddings {experiment.embedding_model}, answers {experiment.llm_model or 'extractive, no LLM'}."
+        )
     )
-    st.dataframe(tables.results(experiment, METRICS), hide_index=True, alt="Metrics per strategy")
-    metric = st.selectbox("Metric", METRICS, key="benchmark.metric")
-    st.altair_chart(charts.metric_bars(experiment, metric), key="benchmark.chart", alt=f"{metric} per strategy")
+    outcome(experiment)
+    if not experiment.results:
+        st.stop()
+    conclusion(experiment)
+    heat(experiment)
+    metric = metric_picker(experiment)
+    if metric is None:
+        st.stop()
+    for part in (compare, trade_off):
+        with guard():
+            part(experiment, metric)
+    for piece in (budget, latency):
+        with guard():
+            piece(experiment)
+    with guard():
+        questions(experiment, metric)
+    with guard():
+        trust(experiment)

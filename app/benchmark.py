@@ -1,0 +1,159 @@
+"""Setting up a benchmark: the choices of the form as a plan, and whether the dry run on the page is still that of the plan."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import forms, money
+from app.text import counted, plain
+from engine import Workbench
+from engine.bench.dry_run import DryRun
+from engine.models import DocumentInfo, StrategySpec
+from engine.records import Plan
+from engine.store import QuestionSetInfo
+from engine.workbench import FIRST_STRATEGIES
+
+DRY_RUN = "benchmark.dry_run"
+"""Session key: `(plan as JSON, dry run as JSON)`."""
+
+
+def plan_form(workbench: Workbench, sets: list[QuestionSetInfo], documents: list[DocumentInfo]) -> Plan | None:
+    """The widgets of the set-up and the plan they make; None while no strategy is chosen."""
+    titles = {each.question_set_id: f"{each.name} ({counted(each.question_count, 'question')})" for each in sets}
+    left, right = st.columns(2)
+    question_set = left.selectbox(
+        "Question set",
+        list(titles),
+        format_func=lambda each: titles[each],
+        key="benchmark.set",
+        persist_state="session",
+    )
+    names = {document.document_id: document.name for document in documents}
+    only = right.multiselect(
+        "Documents",
+        list(names),
+        format_func=lambda each: names[each],
+        placeholder="all documents",
+        key="benchmark.documents",
+        persist_state="session",
+    )
+    specs = _specs(workbench)
+    options = _options(workbench, specs)
+    if not specs or question_set is None:
+        st.caption("Choose at least one strategy.")
+        return None
+    return workbench.plan(question_set, specs, only or None, **options)
+
+
+def _specs(workbench: Workbench) -> list[StrategySpec]:
+    strategies = {strategy.name: strategy for strategy in workbench.strategies()}
+    if "benchmark.strategies" not in st.session_state:
+        st.session_state["benchmark.strategies"] = list(FIRST_STRATEGIES)
+    chosen = st.pills(
+        "Strategies",
+        list(strategies),
+        selection_mode="multi",
+        format_func=lambda name: strategies[name].title,
+        key="benchmark.strategies",
+        persist_state="session",
+    )
+    specs: list[StrategySpec] = []
+    with st.popover("Parameters and grid", icon=":material/tune:"):
+        st.caption("Several values of a parameter make one run per combination.")
+        for name in chosen:
+            st.markdown(f"**{strategies[name].title}**")
+            found, left_out = forms.grid_form(workbench, strategies[name], "benchmark")
+            specs += found
+            for reason in left_out:
+                st.caption(f"Left out: {plain(reason)}")
+    st.caption(f"{counted(len(specs), 'run')}: {plain(', '.join(spec.label for spec in specs))}")
+    return specs
+
+
+def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, object]:
+    labels = {spec.spec_id: spec.label for spec in specs}
+    first, second, third, fourth = st.columns(4)
+    top_k = first.number_input(
+        "Chunks retrieved", 1, 100, workbench.settings.top_k, key="benchmark.top_k", persist_state="session"
+    )
+    retriever = second.selectbox(
+        "Search",
+        ["vector", "lexical", "hybrid"],
+        key="benchmark.retriever",
+        persist_state="session",
+        help="Vector: similar meaning. Lexical: the words themselves (BM25). Hybrid: both rankings fused.",
+    )
+    baseline = third.selectbox(
+        "Baseline",
+        list(labels),
+        format_func=lambda each: labels[each],
+        key="benchmark.baseline",
+        persist_state="session",
+        help="The strategy all others are compared with.",
+    )
+    name = fourth.text_input(
+        "Name", placeholder="the question set's name", key="benchmark.name", persist_state="session"
+    )
+    has_chat, has_judge = workbench.models.chat is not None, workbench.models.judge is not None
+    fifth, sixth, seventh, eighth = st.columns(4, vertical_alignment="bottom")
+    answers = fifth.toggle("Answer each question", True, key="benchmark.answers", persist_state="session")
+    judge = sixth.toggle(
+        "Judge the answers",
+        False,
+        key="benchmark.judge",
+        persist_state="session",
+        disabled=not (has_judge and has_chat),
+        help="Scores generated answers." if has_judge and has_chat else "Needs a chat model and a judge model.",
+    )
+    repeats = seventh.number_input(
+        "Repeats",
+        1,
+        20,
+        1,
+        key="benchmark.repeats",
+        persist_state="session",
+        disabled=not has_chat,
+        help="How often each question is answered, to see the spread of a model."
+        if has_chat
+        else "Needs a chat model.",
+    )
+    budget = eighth.number_input(
+        "Budget in dollars",
+        0.0,
+        None,
+        None,
+        0.5,
+        key="benchmark.budget",
+        persist_state="session",
+        placeholder="no limit",
+        help="The run stops before it would cost more. What is finished is kept.",
+    )
+    return {
+        "top_k": int(top_k),
+        "retriever": retriever,
+        "baseline": baseline,
+        "name": name.strip() or None,
+        "answers": answers,
+        "judge": judge and answers and has_judge and has_chat,
+        "repeats": int(repeats) if has_chat else 1,
+        "budget_usd": budget,
+    }
+
+
+def shown_dry_run(plan: Plan) -> tuple[DryRun | None, bool]:
+    """The dry run on the page, and whether it is that of this plan."""
+    kept = st.session_state.get(DRY_RUN)
+    if kept is None:
+        return None, False
+    return DryRun.model_validate_json(kept[1]), kept[0] == plan.model_dump_json()
+
+
+def keep_dry_run(plan: Plan, dry_run: DryRun) -> None:
+    st.session_state[DRY_RUN] = (plan.model_dump_json(), dry_run.model_dump_json())
+
+
+def in_words(dry_run: DryRun) -> str:
+    return (
+        f"{counted(dry_run.cells, 'answer')} to {counted(dry_run.questions, 'question')} "
+        f"under {counted(len(dry_run.specs), 'strategy', 'strategies')}. {money.in_short(dry_run)}"
+    )

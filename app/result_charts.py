@@ -1,0 +1,154 @@
+"""Charts of an experiment, as pure functions of the frames in `results`."""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+
+from app.results import BETTER, UNCLEAR, WORSE
+from app.theme import BETTER as BLUE
+from app.theme import GREY, strategy_color, strategy_shape
+from app.theme import UNCLEAR as NEUTRAL
+from app.theme import WORSE as VERMILLION
+
+CELL = 30
+_LABELS = alt.Axis(labelLimit=320)
+
+
+def _look(frame: pd.DataFrame) -> tuple[alt.Color, alt.Shape]:
+    """Colour and shape of each strategy, the same on every page. Specs of one strategy share them and differ by their label."""
+    names = list(dict.fromkeys(frame["name"]))
+    color = alt.Color(
+        "name:N", scale=alt.Scale(domain=names, range=[strategy_color(each) for each in names]), legend=None
+    )
+    shape = alt.Shape(
+        "name:N", scale=alt.Scale(domain=names, range=[strategy_shape(each) for each in names]), legend=None
+    )
+    return color, shape
+
+
+def heat_map(frame: pd.DataFrame) -> alt.LayerChart:
+    """Strategies by metrics; darker blue is better within a column, every cell has its number. Clicking selects a cell."""
+    pick = alt.selection_point(name="cell", fields=["spec_id", "metric"], empty=False)
+    order_x, order_y = list(dict.fromkeys(frame["title"])), list(dict.fromkeys(frame["strategy"]))
+    base = alt.Chart(frame).encode(
+        x=alt.X("title:N", sort=order_x, title=None, axis=alt.Axis(orient="top", labelAngle=-20, labelLimit=220)),
+        y=alt.Y("strategy:N", sort=order_y, title=None, axis=_LABELS),
+    )
+    shade = alt.Color("shade:Q", scale=alt.Scale(domain=[0, 1], range=["#DCE9F2", "#0072B2"]), legend=None)
+    cells = base.mark_rect(stroke="#8A8A8A").encode(
+        color=alt.condition("datum.shade === null", alt.value("#BBBBBB"), shade),
+        strokeWidth=alt.condition(pick, alt.value(3), alt.value(0.3)),
+        tooltip=["strategy", "title", "shown", "n", "not scored"],
+    )
+    numbers = base.mark_text().encode(
+        text="shown:N", color=alt.condition("datum.shade > 0.55", alt.value("white"), alt.value("black"))
+    )
+    return (cells.add_params(pick) + numbers).properties(height=CELL * len(order_y) + 70)
+
+
+def forest_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
+    """Paired difference to the baseline with its interval; colour, shape and word say what may be concluded."""
+    looks = [BETTER, UNCLEAR, WORSE]
+    base = alt.Chart(frame).encode(
+        y=alt.Y("strategy:N", sort=alt.EncodingSortField("difference", order="descending"), title=None, axis=_LABELS),
+        color=alt.Color(
+            "verdict:N",
+            title=None,
+            scale=alt.Scale(domain=looks, range=[BLUE, NEUTRAL, VERMILLION]),
+            legend=alt.Legend(orient="bottom"),
+        ),
+    )
+    name = f"difference in {title}, 95 % interval"
+    x = alt.X("difference:Q", title=name)
+    zero = (
+        alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(color=GREY, strokeDash=[4, 4]).encode(x="difference:Q")
+    )
+    bars = base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q", title=name), x2="high:Q")
+    points = base.mark_point(filled=True, size=110, opacity=1).encode(
+        x=x,
+        shape=alt.Shape(
+            "verdict:N",
+            scale=alt.Scale(domain=looks, range=["triangle-up", "circle", "triangle-down"]),
+            legend=None,
+        ),
+        tooltip=["strategy", alt.Tooltip("difference:Q", format="+.3f"), "low", "high", "adjusted p", "questions"],
+    )
+    return alt.layer(zero, bars, points).properties(height=CELL * max(1, len(frame)) + 80)
+
+
+def pareto_plot(frame: pd.DataFrame, quality: str, cost: str) -> alt.LayerChart:
+    """Quality against cost with intervals; the step line joins strategies that nothing beats at their cost."""
+    color, shape = _look(frame)
+    log = bool(len(frame)) and float(frame["cost"].min()) > 0 and float(frame["cost"].max() / frame["cost"].min()) > 5
+    scale = alt.Scale(type="log", padding=40) if log else alt.Scale(zero=False, padding=40)
+    x = alt.X("cost:Q", title=cost, scale=scale)
+    base = alt.Chart(frame)
+    frontier = (
+        alt.Chart(frame[frame["frontier"] == "yes"])
+        .mark_line(interpolate="step-after", color=GREY, strokeDash=[5, 4])
+        .encode(x=x, y="quality:Q")
+    )
+    bars = base.mark_rule(strokeWidth=1.5).encode(x=x, y=alt.Y("low:Q", title=quality), y2="high:Q", color=color)
+    points = base.mark_point(filled=True, size=120, opacity=1).encode(
+        x=x,
+        y=alt.Y("quality:Q", title=quality, scale=alt.Scale(zero=False)),
+        color=color,
+        shape=shape,
+        tooltip=["strategy", alt.Tooltip("cost:Q", format=",.4~g"), alt.Tooltip("quality:Q", format=".3f"), "frontier"],
+    )
+    names = base.mark_text(align="left", dx=9, dy=-7, color=GREY).encode(x=x, y="quality:Q", text="strategy:N")
+    return alt.layer(frontier, bars, points, names).properties(height=340)
+
+
+def budget_plot(frame: pd.DataFrame) -> alt.LayerChart:
+    """Recall over the token budget, one line per strategy, named at its end."""
+    color, shape = _look(frame)
+    x = alt.X("tokens:Q", title="tokens of retrieved text", scale=alt.Scale(domain=[400, 5600], nice=False))
+    y = alt.Y("recall:Q", title="recall", scale=alt.Scale(zero=False))
+    base = alt.Chart(frame).encode(x=x, y=y, color=color, detail="strategy:N")
+    names = (
+        alt.Chart(frame[frame["tokens"] == frame["tokens"].max()])
+        .mark_text(align="left", dx=8, color=GREY)
+        .encode(x=x, y=y, text="strategy:N")
+    )
+    points = base.mark_point(filled=True, size=60).encode(
+        shape=shape, tooltip=["strategy", "tokens", alt.Tooltip("recall:Q", format=".3f")]
+    )
+    return alt.layer(base.mark_line(), points, names).properties(height=320)
+
+
+STAGE_COLORS = {
+    "parse": "#999999",
+    "chunk": "#0072B2",
+    "enrich": "#CC79A7",
+    "embed": "#E69F00",
+    "upsert": "#56B4E9",
+    "retrieve": "#009E73",
+    "generate": "#D55E00",
+    "judge": "#F0E442",
+}
+
+
+def latency_plot(frame: pd.DataFrame, phase: str) -> alt.Chart:
+    """Stacked seconds per stage of one phase."""
+    own = frame[frame["phase"] == phase]
+    stages = [stage for stage in STAGE_COLORS if stage in set(own["stage"])]
+    return (
+        alt.Chart(own)
+        .mark_bar()
+        .encode(
+            y=alt.Y("strategy:N", sort=list(dict.fromkeys(own["strategy"])), title=None, axis=_LABELS),
+            x=alt.X("seconds:Q", title=f"seconds, {phase}"),
+            color=alt.Color(
+                "stage:N",
+                title=None,
+                scale=alt.Scale(domain=stages, range=[STAGE_COLORS[stage] for stage in stages]),
+                legend=alt.Legend(orient="bottom"),
+            ),
+            order=alt.Order("stage_order:Q"),
+            tooltip=["strategy", "stage", alt.Tooltip("seconds:Q", format=".4f")],
+        )
+        .transform_calculate(stage_order=f"indexof({stages}, datum.stage)")
+        .properties(height=CELL * max(1, own["strategy"].nunique()) + 70)
+    )
