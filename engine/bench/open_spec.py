@@ -17,7 +17,7 @@ from engine.metrics import chunk_quality
 from engine.metrics.ceiling import Pool
 from engine.metrics.retrieval import depth_needed, score_question
 from engine.models import Chunk, Document, StrategySpec
-from engine.providers.base import NO_USAGE, Models, Usage
+from engine.providers.base import NO_USAGE, Embedder, Models, Usage
 from engine.providers.meter import Meter, metered
 from engine.records import (
     DocumentRef,
@@ -47,6 +47,8 @@ class Parts:
     source: Callable[[str], Source]
     limits: Limits
     sentences: SentenceVectors
+    proxies: Embedder
+    """The bundled model, for likeness of answers: free, and the same in every run."""
 
     def document(self, document_id: str) -> Document:
         return self.source(document_id).document
@@ -67,10 +69,11 @@ class Indexes:
         self.errors: dict[str, str] = {}
         """By document id, in words."""
 
-    @staticmethod
-    def cost_of(usage: Mapping[str, Usage]) -> float | None:
+    def spend(self, usage: Mapping[str, Usage]) -> float | None:
+        """Count usage with this spec. Returns its cost in USD; None: unknown."""
         total = NO_USAGE
-        for each in usage.values():
+        for purpose, each in usage.items():
+            self._meter.add(purpose, each)
             total = total.plus(each)
         return total.cost_usd
 
@@ -97,9 +100,7 @@ class Indexes:
             self.errors[document.document_id] = in_words(
                 caught, f"indexing under {spec.label}", parts.experiment.request_id
             )
-        for purpose, usage in meter.by_purpose.items():
-            self._meter.add(purpose, usage)
-        return meter.total.cost_usd, error
+        return self.spend(meter.by_purpose), error
 
     def result(self) -> SpecResult:
         """The row of the spec before a question is asked."""
@@ -192,7 +193,11 @@ class OpenSpec:
         scored = {
             "status": "scored",
             "query": query,
-            "metrics": self._score(question, asked.ranked) | summary.judged_metrics(query.judgement),
+            "metrics": {
+                **self._score(question, asked.ranked),
+                **summary.answer_metrics(question, query, self._parts.proxies),
+                **summary.judged_metrics(query.judgement),
+            },
             "unscored": summary.unjudged(query.judgement),
             "seconds": dict(query.seconds),
             "usage": usage,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import itertools
-import math
 import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,18 +12,14 @@ from pydantic import ValidationError
 
 from engine import ids
 from engine.errors import BadRequest
-from engine.models import DocumentInfo, StrategySpec
+from engine.models import DocumentInfo
 from engine.prompts import prompt, prompt_names
 from engine.providers.base import ChatModel, Models
 from engine.records import DocumentRef, Experiment, Plan, QuestionSet
 from engine.settings import BUNDLED, Settings
-from engine.strategies import registry
 
 VERSION = "0.1.0"
 """Version of Chunkscope, as in pyproject.toml."""
-
-GRID_LIMIT = 100
-"""Most specs one grid may give."""
 
 _LIBRARIES = (
     "numpy",
@@ -96,21 +90,6 @@ def changed(plan: Plan, changes: Mapping[str, Any]) -> Plan:
         problem = error.errors()[0]
         place = ".".join(str(part) for part in problem["loc"])
         raise BadRequest(f"The plan cannot be changed: {place}: {problem['msg']}. Nothing was started.") from None
-
-
-def grid(name: str, values: Mapping[str, Sequence[Any]]) -> tuple[StrategySpec, ...]:
-    """Specs of one strategy for every combination of parameter values: `{"size": [256, 512], "overlap": [0, 32]}` gives four.
-
-    The last parameter varies fastest; a combination that gives the same spec twice is there once. Raises BadParameter for values that
-    do not fit each other or the strategy, BadRequest for more than `GRID_LIMIT` combinations.
-    """
-    count = math.prod(len(options) for options in values.values())
-    if not 1 <= count <= GRID_LIMIT:
-        raise BadRequest(f"The grid of {name} has {count} combinations. It may have 1 to {GRID_LIMIT}.")
-    strategy = registry.strategy(name)
-    combinations = itertools.product(*values.values())
-    specs = [strategy.spec(dict(zip(values, combination, strict=True))) for combination in combinations]
-    return tuple({spec.spec_id: spec for spec in specs}.values())
 
 
 def freeze(

@@ -23,6 +23,7 @@ from engine.errors import BudgetExceeded, IndexUnavailable, ModelCallFailed, Sto
 from engine.index.base import ChunkIndex
 from engine.models import StrategySpec
 from engine.providers.base import Models, Usage
+from engine.providers.bundled import BundledEmbedder
 from engine.records import Experiment, Question, QuestionResult, SpecResult
 from engine.store import Store
 from engine.strategies.source import Source
@@ -30,7 +31,7 @@ from engine.strategies.source import Source
 logger = logging.getLogger(__name__)
 
 INDEXERS = 2
-"""Specs indexed at once. Cutting is CPU work; more threads than cores only wait for each other."""
+"""Specs indexed at once, while the questions are embedded. Cutting is CPU work; more threads than cores only wait for each other."""
 OPEN_SPECS = 4
 """Specs whose chunks are in memory at once. The next one is indexed when all questions of an earlier one are answered."""
 UNAVAILABLE_LIMIT = 5
@@ -112,7 +113,14 @@ class _Work:
         self._before = {result.spec.spec_id: result for result in self._store.spec_results(experiment.experiment_id)}
         self._writer = _CellWriter(self._store, experiment.experiment_id)
         self._parts = Parts(
-            experiment, runner.models, runner.index, runner.store, runner.source, runner.limits, SentenceVectors()
+            experiment,
+            runner.models,
+            runner.index,
+            runner.store,
+            runner.source,
+            runner.limits,
+            SentenceVectors(),
+            BundledEmbedder(),
         )
         self._room = threading.Semaphore(OPEN_SPECS)
         self._asked: list[Future[None]] = []
@@ -120,10 +128,10 @@ class _Work:
 
     def run(self) -> Ended:
         runner, experiment = self._runner, self._experiment
-        first_usage = self._embed_questions()
-        with ThreadPoolExecutor(INDEXERS, "index") as indexers, ThreadPoolExecutor(runner.askers, "ask") as askers:
+        with ThreadPoolExecutor(INDEXERS + 1, "index") as indexers, ThreadPoolExecutor(runner.askers, "ask") as askers:
+            questions = indexers.submit(self._embed_questions)
             prepared = [
-                indexers.submit(self._prepare, spec, askers, first_usage if place == 0 else {})
+                indexers.submit(self._prepare, spec, askers, questions if place == 0 else None)
                 for place, spec in enumerate(experiment.specs)
             ]
             for future in prepared:
@@ -194,7 +202,9 @@ class _Work:
             logger.warning("the questions could not be embedded: %s", error.message)
             return {}
 
-    def _prepare(self, spec: StrategySpec, askers: ThreadPoolExecutor, usage: dict[str, Usage]) -> None:
+    def _prepare(
+        self, spec: StrategySpec, askers: ThreadPoolExecutor, questions: Future[dict[str, Usage]] | None
+    ) -> None:
         """Index all documents under one spec, then queue its questions. A failure is the spec's alone."""
         remaining = [
             (question, repeat)
@@ -209,7 +219,7 @@ class _Work:
         self._room.acquire()
         opened = None
         try:
-            opened = self._open(spec, usage, before)
+            opened = self._open(spec, questions, before)
         except UserError as error:
             self._stop(error)
         finally:
@@ -225,11 +235,14 @@ class _Work:
         with self._lock:
             self._asked.extend(futures)
 
-    def _open(self, spec: StrategySpec, usage: dict[str, Usage], before: SpecResult | None) -> OpenSpec | None:
-        """The spec with its chunks, indexed; None when the run stops or no document could be indexed."""
-        spent_before = before.index_usage if before is not None else {}
-        indexes = Indexes(self._parts, spec, summary.added(spent_before, summary.recorded(usage)))
-        self._spending.add("index", indexes.cost_of(usage))
+    def _open(
+        self, spec: StrategySpec, questions: Future[dict[str, Usage]] | None, before: SpecResult | None
+    ) -> OpenSpec | None:
+        """The spec with its chunks, indexed; None when the run stops or no document could be indexed.
+
+        `questions`: what embedding them costs, for the spec it is counted with.
+        """
+        indexes = Indexes(self._parts, spec, before.index_usage if before is not None else {})
         documents = self._experiment.documents
         for number, document in enumerate(documents, start=1):
             if self._stopping():
@@ -243,6 +256,8 @@ class _Work:
             if self._is_fatal(error):
                 return None
             self._note("index", spec, number, len(documents), indexes.errors.get(document.document_id))
+        if questions is not None:
+            self._spending.add("questions", indexes.spend(questions.result()))
         result = indexes.result()
         self._store.add_results(self._experiment.experiment_id, [result])
         return None if result.status == "failed" else indexes.open(result)

@@ -8,14 +8,32 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from engine.judge.scores import MEASURES
-from engine.providers.base import NO_USAGE, Usage
-from engine.records import CellStatus, Judgement, MetricValue, QuestionResult, UsageRecord
+from engine.metrics.answers import score_answer
+from engine.providers.base import NO_USAGE, Embedder, Usage
+from engine.records import CellStatus, Judgement, MetricValue, Query, Question, QuestionResult, UsageRecord
 
 JUDGE = "judge."
 """Prefix of the values a judge model gave."""
 QUERY_STAGES = ("retrieve", "generate", "judge")
 COUNTED = ("chunks", "lost_characters")
 """Measures of the cut that are summed over documents; the others are averaged."""
+
+
+def answer_metrics(question: Question, query: Query, embedder: Embedder) -> dict[str, float]:
+    """What can be said about an answer without a judge.
+
+    An extractive answer is made of the delivered text, so only its likeness to the expected answer says anything.
+    """
+    if query.answer_kind == "none":
+        return {}
+    counted = {"answered": float(query.answered)} if question.answerable else {"abstained": float(not query.answered)}
+    if not query.answered:
+        return counted
+    delivered = [hit.delivered_text for hit in query.retrieved if hit.delivered_span is not None]
+    scores = score_answer(query.answer, delivered, question.answer, embedder)
+    if query.answer_kind == "extractive":
+        scores = {name: score for name, score in scores.items() if name.startswith("answer_")}
+    return counted | scores
 
 
 def judged_metrics(judgement: Judgement | None) -> dict[str, float]:
