@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from engine import tokens
+from engine import ids, tokens
 from engine.models import Chunk, ChunkSet, Span
 from engine.strategies.base import uncovered
 
@@ -50,6 +50,10 @@ def _of_chunk(chunk: Chunk, text: str, limit: int | None, unit: str) -> list[str
     exact = len(tokens.encoding().encode_ordinary(chunk.text))
     if chunk.token_count != exact:
         problems.append(f"{where}: {chunk.token_count} tokens told, {exact} counted")
+    if (chunk.character_count, chunk.word_count) != (len(chunk.text), len(chunk.text.split())):
+        problems.append(f"{where}: characters or words are not those of its text")
+    if chunk.content_hash != ids.content_hash(chunk.text):
+        problems.append(f"{where}: the hash is not that of its text")
     length = exact if unit == "tokens" else len(chunk.text)
     alone = "over_limit" in chunk.flags and len(chunk.text) == 1
     if limit is not None and length > limit and not alone and "blank" not in chunk.flags:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine import tokens
 from engine.errors import BadParameter, NeedsModel
-from engine.models import ChunkSet, Document, Node, NodeKind, Span
+from engine.models import Chunk, ChunkSet, Document, Node, NodeKind, Span
 from engine.providers.base import ChatReply, ChatRequest, Models
 from engine.strategies.base import Cut, Need, Params, Piece, Strategy
 from engine.strategies.registry import STRATEGIES
@@ -219,6 +219,16 @@ def test_a_missing_model_is_told_before_any_work(strategy: Strategy[Any]) -> Non
         assert strategy.chunk(Source(document("text")), params, nothing).chunks
 
 
+@each_strategy
+def test_chunks_are_whole_records(strategy: Strategy[Any]) -> None:
+    # They are built without validation; validating them must change nothing.
+    for chunk in chunked(strategy, strategy.parse({}), INPUTS["headings"]).chunks:
+        assert Chunk.model_validate(chunk.model_dump()) == chunk
+        assert Chunk.model_validate_json(chunk.model_dump_json()) == chunk
+        assert chunk.model_copy(update={"summary": "x"}).summary == "x"
+        assert chunk.summary is None
+
+
 class _CountingEncoder:
     """An encoder that counts the characters it is given."""
 
@@ -388,6 +398,12 @@ def test_wrong_numbering_is_caught() -> None:
     assert any("from 0" in problem for problem in _damaged(chunk_index=7))
     assert any("total" in problem for problem in _damaged(total_chunks=7))
     assert any("one id" in problem for problem in _damaged(chunk_id=_sound().chunks[0].chunk_id))
+
+
+def test_wrong_counts_and_hashes_are_caught() -> None:
+    assert any("characters or words" in problem for problem in _damaged(word_count=99))
+    assert any("characters or words" in problem for problem in _damaged(character_count=99))
+    assert any("hash" in problem for problem in _damaged(content_hash="0"))
 
 
 def test_untold_gaps_are_caught() -> None:
