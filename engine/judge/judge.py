@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -175,26 +174,3 @@ def _checked(item: Mapping[str, str], delivered: DeliveredText) -> Claim:
         span=found.span if found else None,
         said=said,
     )
-
-
-_WORDS = re.compile(r"\w+")
-
-
-def copy_rate(answer: str, retrieved: Sequence[RetrievedChunk], run: int = 8) -> float | None:
-    """Share of the answer's words inside runs of `run` or more words that stand in the delivered text in the same order.
-
-    Copying games judges (2412.11567), so the rate is shown beside their scores. None for an answer without words.
-    """
-    words = _WORDS.findall(answer.lower())
-    if not words:
-        return None
-    known: set[tuple[str, ...]] = set()
-    length = min(run, len(words))
-    for hit in retrieved:
-        given = _WORDS.findall(hit.delivered_text.lower())
-        known.update(tuple(given[i : i + length]) for i in range(len(given) - length + 1))
-    copied = [False] * len(words)
-    for i in range(len(words) - length + 1):
-        if tuple(words[i : i + length]) in known:
-            copied[i : i + length] = [True] * length
-    return sum(copied) / len(words)

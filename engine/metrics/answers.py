@@ -44,6 +44,24 @@ class SentenceSupport(NamedTuple):
 
 METRICS: tuple[Metric, ...] = (
     Metric(
+        "answered",
+        "Answered",
+        "questions that got an answer / questions the documents answer",
+        "higher",
+        "share",
+        "counted, no model asked",
+        "answers",
+    ),
+    Metric(
+        "abstained",
+        "Abstained rightly",
+        'questions met with "the documents do not answer this" / questions the documents do not answer',
+        "higher",
+        "share",
+        "counted, no model asked",
+        "answers",
+    ),
+    Metric(
         "answer_token_f1",
         "Token F1 to the expected answer",
         "harmonic mean of the shares of words the answer and the expected answer have in common",
@@ -58,7 +76,7 @@ METRICS: tuple[Metric, ...] = (
         "cosine of the vectors of answer and expected answer, negative values as 0",
         "higher",
         "share",
-        "embedding model of the run; lexical proxy",
+        "vectors of the bundled model, whatever the run searches with; lexical proxy",
         "answers",
     ),
     Metric(

@@ -127,6 +127,32 @@ def test_deleting_a_document_names_and_removes_what_depends_on_it(workbench: Wor
         workbench.original(document.document_id)
 
 
+def test_a_document_of_an_older_reader_is_read_again_and_says_what_it_outdates(workbench: Workbench) -> None:
+    current = workbench.add_document(LAW.encode(), "law.md").document
+    old = workbench.document(current.document_id).model_copy(
+        update={"document_id": "0" * 32, "parser_version": "markdown-0", "text": LAW.replace("300", "200")}
+    )
+    workbench.delete_document(current.document_id)
+    workbench._store.add_document(old)
+    workbench._folder.add_original(LAW.encode())
+    rows = [
+        {"question": "How high is the annual fee?", "evidence": ["The annual fee is 200 euros."]},
+        {"question": "How high is the late fee?", "evidence": ["A late fee of 45 euros is charged"]},
+    ]
+    question_set = workbench.add_question_set(json.dumps(rows).encode(), "questions.json")
+    assert [info.document_id for info in workbench.outdated_documents()] == [old.document_id]
+
+    result = workbench.reread(old.document_id)
+    assert result.document.document_id == current.document_id
+    assert [info.document_id for info in workbench.documents()] == [current.document_id]
+    assert workbench.outdated_documents() == []
+    assert [change.message for change in result.changes] == ["was found before and is not found now"]
+    lost, kept = workbench.question_set(question_set.question_set_id).questions
+    assert lost.gold == ()
+    assert [gold.document_id for gold in kept.gold] == [current.document_id]
+    assert workbench.reread(current.document_id).changes == ()
+
+
 def test_settings_are_the_defaults_of_specs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHUNK_SIZE", "256")
     monkeypatch.setenv("CHUNK_OVERLAP", "16")

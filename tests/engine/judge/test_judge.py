@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.judge import judge
-from engine.judge.judge import copy_rate, judge_request
+from engine.judge.judge import judge_request
 from engine.judge.scores import MEASURES
 from engine.models import Chunk, Document, Node, NodeKind, Span, Structure
 from engine.providers.base import ChatReply, ChatRequest, Probe, Usage
@@ -189,9 +189,3 @@ def test_documents_and_answers_stand_between_marks_nobody_can_write_in_advance()
     assert user.count(f"<{tag}>") == user.count(f"</{tag}>") == 5
     assert tag not in TEXT
     assert judge_request("How high?", None, "301", hostile).messages[1]["content"].count(tag) == 0
-
-
-def test_copying_is_measured() -> None:
-    assert copy_rate("The annual fee is 300 euros.", RETRIEVED) == 1.0
-    assert copy_rate("Three hundred euros a year must be paid by institutions.", RETRIEVED) == 0.0
-    assert copy_rate("", RETRIEVED) is None
