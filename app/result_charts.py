@@ -12,7 +12,7 @@ from app.theme import UNCLEAR as NEUTRAL
 from app.theme import WORSE as VERMILLION
 
 CELL = 30
-_LABELS = alt.Axis(labelLimit=320)
+_LABELS = alt.Axis(labelLimit=320, labelOverlap=False)
 
 
 def _look(frame: pd.DataFrame) -> tuple[alt.Color, alt.Shape]:
@@ -32,7 +32,12 @@ def heat_map(frame: pd.DataFrame) -> alt.LayerChart:
     pick = alt.selection_point(name="cell", fields=["spec_id", "metric"], empty=False)
     order_x, order_y = list(dict.fromkeys(frame["title"])), list(dict.fromkeys(frame["strategy"]))
     base = alt.Chart(frame).encode(
-        x=alt.X("title:N", sort=order_x, title=None, axis=alt.Axis(orient="top", labelAngle=-20, labelLimit=220)),
+        x=alt.X(
+            "title:N",
+            sort=order_x,
+            title=None,
+            axis=alt.Axis(orient="top", labelAngle=-20, labelLimit=220, labelOverlap=False),
+        ),
         y=alt.Y("strategy:N", sort=order_y, title=None, axis=_LABELS),
     )
     shade = alt.Color("shade:Q", scale=alt.Scale(domain=[0, 1], range=["#DCE9F2", "#0072B2"]), legend=None)
@@ -56,7 +61,7 @@ def forest_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
             "verdict:N",
             title=None,
             scale=alt.Scale(domain=looks, range=[BLUE, NEUTRAL, VERMILLION]),
-            legend=alt.Legend(orient="bottom"),
+            legend=alt.Legend(orient="bottom", labelExpr="slice(datum.label, 2)"),
         ),
     )
     name = f"difference in {title}, 95 % interval"
@@ -69,8 +74,9 @@ def forest_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
         x=x,
         shape=alt.Shape(
             "verdict:N",
+            title=None,
             scale=alt.Scale(domain=looks, range=["triangle-up", "circle", "triangle-down"]),
-            legend=None,
+            legend=alt.Legend(orient="bottom", labelExpr="slice(datum.label, 2)"),
         ),
         tooltip=["strategy", alt.Tooltip("difference:Q", format="+.3f"), "low", "high", "adjusted p", "questions"],
     )
@@ -83,7 +89,7 @@ def pareto_plot(frame: pd.DataFrame, quality: str, cost: str) -> alt.LayerChart:
     log = bool(len(frame)) and float(frame["cost"].min()) > 0 and float(frame["cost"].max() / frame["cost"].min()) > 5
     scale = alt.Scale(type="log", padding=40) if log else alt.Scale(zero=False, padding=40)
     x = alt.X("cost:Q", title=cost, scale=scale)
-    base = alt.Chart(frame)
+    base = alt.Chart(frame.assign(turn=[place % 2 for place in range(len(frame))]))
     frontier = (
         alt.Chart(frame[frame["frontier"] == "yes"])
         .mark_line(interpolate="step-after", color=GREY, strokeDash=[5, 4])
@@ -97,8 +103,14 @@ def pareto_plot(frame: pd.DataFrame, quality: str, cost: str) -> alt.LayerChart:
         shape=shape,
         tooltip=["strategy", alt.Tooltip("cost:Q", format=",.4~g"), alt.Tooltip("quality:Q", format=".3f"), "frontier"],
     )
-    names = base.mark_text(align="left", dx=9, dy=-7, color=GREY).encode(x=x, y="quality:Q", text="strategy:N")
-    return alt.layer(frontier, bars, points, names).properties(height=340)
+    # Neighbours by cost are named above and below in turn, so that close points stay readable.
+    above, below = base.transform_filter("datum.turn == 0"), base.transform_filter("datum.turn == 1")
+    text = {"x": x, "y": "quality:Q", "text": "strategy:N"}
+    names = [
+        above.mark_text(align="left", dx=8, dy=-9, color=GREY).encode(**text),
+        below.mark_text(align="right", dx=-8, dy=11, color=GREY).encode(**text),
+    ]
+    return alt.layer(frontier, bars, points, *names).properties(height=360)
 
 
 def budget_plot(frame: pd.DataFrame) -> alt.LayerChart:
@@ -107,15 +119,26 @@ def budget_plot(frame: pd.DataFrame) -> alt.LayerChart:
     x = alt.X("tokens:Q", title="tokens of retrieved text", scale=alt.Scale(domain=[400, 5600], nice=False))
     y = alt.Y("recall:Q", title="recall", scale=alt.Scale(zero=False))
     base = alt.Chart(frame).encode(x=x, y=y, color=color, detail="strategy:N")
+    ends = frame[frame["tokens"] == frame["tokens"].max()].sort_values("recall")
+    gap = 0.055 * float(frame["recall"].max() - frame["recall"].min())
     names = (
-        alt.Chart(frame[frame["tokens"] == frame["tokens"].max()])
+        alt.Chart(ends.assign(place=_apart(ends["recall"].tolist(), gap)))
         .mark_text(align="left", dx=8, color=GREY)
-        .encode(x=x, y=y, text="strategy:N")
+        .encode(x=x, y=alt.Y("place:Q"), text="strategy:N")
     )
     points = base.mark_point(filled=True, size=60).encode(
         shape=shape, tooltip=["strategy", "tokens", alt.Tooltip("recall:Q", format=".3f")]
     )
     return alt.layer(base.mark_line(), points, names).properties(height=320)
+
+
+def _apart(values: list[float], gap: float) -> list[float]:
+    """Sorted values moved as little upwards as keeps them `gap` apart, for labels at the ends of lines."""
+    places: list[float] = []
+    for value in values:
+        places.append(max(value, places[-1] + gap) if places else value)
+    drift = (places[-1] - values[-1]) / 2 if places else 0.0
+    return [place - drift for place in places]
 
 
 STAGE_COLORS = {

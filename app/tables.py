@@ -151,13 +151,18 @@ def _cell(value: Any) -> Any:
 def experiments(summaries: Sequence[ExperimentSummary]) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "name": each.name,
+            "name": f"📌 {each.name}" if each.pinned else each.name,
             "date": each.created_at,
             "status": each.status,
-            "documents": ", ".join(each.document_names),
+            "finding": each.headline,
             "strategies": ", ".join(each.spec_labels),
             "questions": each.question_count,
+            "documents": ", ".join(each.document_names),
             "embeddings": each.embedding_model,
+            "answers": each.llm_model or "extractive",
+            "judge": each.judge_model or "none",
+            "tags": ", ".join(each.tags),
+            "note": each.note,
         }
         for each in summaries
     )

@@ -1,16 +1,26 @@
-"""History: stored experiments."""
+"""History: stored experiments, opened, compared, run again, exported."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from app import state, tables
-from app.states import bench, empty
+from app import comparisons, results, state, tables
+from app.states import bench, empty, guard, heading
+from app.text import counted, plain
+from engine.bench.history import MOST
+from engine.store import ExperimentSummary
 
 workbench = bench()
 
-st.title("History")
-st.write("Every benchmark is kept with its inputs, settings and results.")
+heading(
+    "History",
+    "Every benchmark is kept with its inputs, settings and results.",
+    [
+        "Choose one experiment to open, rename, run again, export or delete it.",
+        "Choose two to four to compare them: only what differs is shown, and regressions come first.",
+        "Experiments stay readable when their documents are deleted.",
+    ],
+)
 
 summaries = workbench.experiments()
 if not summaries:
@@ -18,15 +28,97 @@ if not summaries:
     st.page_link("../pages/benchmark.py", label="Go to Benchmark", icon=":material/leaderboard:")
     st.stop()
 
+search_column, pinned_column = st.columns([4, 1], vertical_alignment="bottom")
+wanted = search_column.text_input(
+    "Find", key="history.find", persist_state="session", placeholder="name, document, strategy, model or tag"
+)
+pinned = pinned_column.toggle("Pinned only", key="history.pinned", persist_state="session")
+shown = comparisons.found(summaries, wanted, pinned)
+if not shown:
+    st.info("No experiment fits this search.")
+    st.stop()
 picked = st.dataframe(
-    tables.experiments(summaries),
+    tables.experiments(shown),
     hide_index=True,
     on_select="rerun",
-    selection_mode="single-row",
+    selection_mode="multi-row",
     key="history.table",
     alt="Stored experiments",
+    column_config={
+        "date": st.column_config.DatetimeColumn("date", format="YYYY-MM-DD HH:mm"),
+        "finding": st.column_config.TextColumn("finding", width="large"),
+    },
 )
-rows = picked.selection.rows
-if rows and st.button("Open", type="primary", icon=":material/open_in_new:", key="history.open"):
-    state.choose_experiment(summaries[rows[0]].experiment_id)
-    st.switch_page("../pages/benchmark.py")
+chosen = [shown[row] for row in picked.selection.rows if row < len(shown)]
+
+
+def delete(experiment_id: str) -> None:
+    with guard():
+        workbench.delete_experiment(experiment_id)
+        if st.session_state.get(state.EXPERIMENT) == experiment_id:
+            state.choose(state.EXPERIMENT, None)
+
+
+@st.dialog("Delete this experiment?")
+def confirm_deletion(summary: ExperimentSummary) -> None:
+    st.text(f"{summary.name}: its answers and results are removed. Documents, questions and the index stay.")
+    if st.button(
+        "Delete", type="primary", key="history.delete.confirm", on_click=delete, args=(summary.experiment_id,)
+    ):
+        st.rerun()
+
+
+def one(summary: ExperimentSummary) -> None:
+    with st.container(horizontal=True):
+        if st.button("Open", type="primary", icon=":material/open_in_new:", key="history.open"):
+            state.choose(state.EXPERIMENT, summary.experiment_id)
+            st.switch_page("../pages/benchmark.py", query_params={state.EXPERIMENT: summary.experiment_id})
+        if st.button(
+            "Run again", icon=":material/replay:", key="history.rerun", help="With the same questions as then."
+        ):
+            job = workbench.rerun(summary.experiment_id)
+            state.choose(state.EXPERIMENT, job.job_id)
+            st.switch_page("../pages/benchmark.py", query_params={state.EXPERIMENT: job.job_id})
+        if summary.status in ("cancelled", "failed") and st.button(
+            "Resume", icon=":material/play_arrow:", key="history.resume"
+        ):
+            workbench.resume(summary.experiment_id)
+            st.rerun()
+        if st.button("Delete", icon=":material/delete:", key="history.delete"):
+            confirm_deletion(summary)
+    if summary.error:
+        st.text(summary.error)
+
+
+def several(chosen: list[ExperimentSummary]) -> None:
+    st.subheader("Compared with the first chosen")
+    comparison = comparisons.compare(workbench, chosen)
+    st.text(f"{counted(comparison.common_questions, 'common question')}.")
+    for note in comparison.notes:
+        st.caption(plain(note))
+    st.markdown("**What differs in the inputs**")
+    if comparison.settings:
+        st.dataframe(comparisons.settings(comparison), hide_index=True, alt="Settings that differ")
+    else:
+        st.caption("Nothing: same documents, questions, strategies, models and versions.")
+    st.markdown("**What differs in the results**")
+    only = st.toggle("Only what changed", True, key="history.changed", persist_state="session")
+    st.dataframe(
+        comparisons.metrics(comparison, only), hide_index=True, alt="Metric changes with intervals and adjusted p"
+    )
+    if comparison.metric is not None:
+        st.markdown(f"**Question by question, {plain(results.title(comparison.metric))}, regressions first**")
+        st.dataframe(
+            comparisons.questions(comparison, only), hide_index=True, placeholder="–", alt="Differences per question"
+        )
+
+
+with guard():
+    if not chosen:
+        st.caption("Choose a row to open it; choose two or more to compare them.")
+    elif len(chosen) == 1:
+        one(chosen[0])
+    elif len(chosen) > MOST:
+        st.info(f"At most {MOST} experiments can be compared.")
+    else:
+        several(chosen)
