@@ -43,6 +43,7 @@ from engine.settings import Settings, load_settings
 from engine.store import DataFolder, ExperimentSummary, IndexState, Job, JobState, QuestionSetInfo, Store, open_store
 from engine.strategies import registry, written
 from engine.strategies.base import Need, Strategy
+from engine.strategies.describe import StrategyInfo, describe
 from engine.strategies.recommend import Recommendation, recommend
 from engine.strategies.source import Source
 from engine.tokens import TokenMap
@@ -296,6 +297,10 @@ class Workbench:
     def strategies(self) -> tuple[Strategy[Any], ...]:
         """All strategies, in the order every page shows them."""
         return registry.STRATEGIES
+
+    def strategy_infos(self) -> list[StrategyInfo]:
+        """What a reader should know of each strategy, in the same order."""
+        return [describe(strategy, self.spec(strategy.name), self.models) for strategy in self.strategies()]
 
     def spec(self, name: str, params: Mapping[str, Any] | None = None) -> StrategySpec:
         """A spec with validated parameters; those not given come from the settings, then from the strategy. Raises BadParameter."""

@@ -98,24 +98,6 @@ class ChunkPage(BaseModel):
     next_offset: int | None
 
 
-class StrategyView(BaseModel):
-    name: str
-    title: str
-    rule: str
-    best_for: str
-    avoid_when: str
-    cost: str
-    needs: list[str]
-    """Models it cannot work without."""
-    available: bool
-    """Whether those models are configured."""
-    unavailable_because: str | None
-    collection: str
-    defaults: StrategySpec
-    parameters: dict[str, Any]
-    """JSON schema of its parameters."""
-
-
 class QueryBody(Body):
     model_config = ConfigDict(
         json_schema_extra={
