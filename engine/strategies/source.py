@@ -19,12 +19,14 @@ from engine.tokens import TokenMap
 
 _SPACE = np.array([chr(code).isspace() for code in range(0x3002)])
 """Whether a code point is white space; none above the last entry is."""
+_ASCII_SPACE = _SPACE[:256].tobytes()
+"""The same for `bytes.translate`, which is faster."""
 
 
 def word_starts(text: str) -> NDArray[np.int64]:
     """Where words begin: offsets of characters that are not white space and follow white space or nothing."""
     if text.isascii():
-        space = _SPACE[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
+        space = np.frombuffer(text.encode("ascii").translate(_ASCII_SPACE), dtype=np.bool_)
     else:
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
         space = _SPACE[np.minimum(codes, _SPACE.size - 1)]
