@@ -89,7 +89,7 @@ _HTML_UNTIL = (
     (re.compile(r"<![a-zA-Z]"), re.compile(r">")),
 )
 _HTML_BLOCK = re.compile(rf"</?(?:{_HTML_NAMES})(?=[ \t\n>]|/>|\Z)", re.IGNORECASE)
-_ATTRIBUTE = r"""[ \t\n]+[a-zA-Z_:][\w.:-]*(?:[ \t]*=[ \t]*(?:[^ \t\n"'=<>`]+|'[^'\n]*'|"[^"\n]*"))?"""
+_ATTRIBUTE = r"""[ \t]+[a-zA-Z_:][\w.:-]*(?:[ \t]*=[ \t]*(?:[^ \t\n"'=<>`]+|'[^'\n]*'|"[^"\n]*"))?"""
 _HTML_TAG = re.compile(
     rf"(?:<[a-zA-Z][a-zA-Z0-9-]*(?:{_ATTRIBUTE})*[ \t]*/?>|</[a-zA-Z][a-zA-Z0-9-]*[ \t]*>)[ \t]*(?=\n|\Z)"
 )
@@ -97,7 +97,7 @@ _BLANK_LINE = re.compile(r"\n[ \t]*(?=\n|\Z)")
 _ATX_CLOSE = re.compile(r"(?:^|[ \t])[ \t]*#+[ \t]*$|[ \t]+$")
 _CELL = re.compile(r"(?<!\\)\|")
 _DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\Z")
-_FRONT_MATTER = re.compile(r"\n---[ \t]*\n(?:(?!\n).*\n)*?(?:---|\.\.\.)[ \t]*(?=\n|\Z)")
+_FRONT_MATTER = re.compile(r"\n---[ \t]*\n(?=[\w.\"'-]+[ \t]*:|\#)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?=\n|\Z)")
 _CONTAINER = re.compile(r" {0,3}(?:>|(?!(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,})\Z)(?:[-+*]|\d{1,9}[.)])(?:[ \t]+\S))")
 _NOT_PARAGRAPH = re.compile(
     r" {0,3}(?:\#{1,6}(?:[ \t]|\Z)|(?:(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:[-+*]|\d{1,9}[.)])[ \t]*)\Z)"

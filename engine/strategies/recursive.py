@@ -75,9 +75,11 @@ def overlapped(parts: Iterable[Part], measure: Ruler, size: int, overlap: int) -
             units = measure.exact(begin, part.end)
         if units <= size:
             yield Part(begin, part.end, units, part.level, own=part.start)
+            earliest = begin + 1
         else:
-            yield from cut_words(begin, part.end, measure, size)
-        earliest = begin + 1
+            for cut in cut_words(begin, part.end, measure, size):
+                yield cut
+                earliest = cut.start + 1
 
 
 def _begin(measure: Ruler, place: int, stop: int) -> int:

@@ -39,6 +39,8 @@ def blocks(text: str) -> list[tuple[str, str]]:
         ("<!-- a\n\n# no\n-->\n# yes\n", [(1, "yes")]),
         ("<pre>\n\n# no\n</pre>\n# yes\n", [(1, "yes")]),
         ("---\ntitle: a\n# comment\n---\n# yes\n", [(1, "yes")]),
+        ("---\ntitle: a\n\nmore: b\n---\n# yes\n", [(1, "yes")]),
+        ("---\n\nText\n\n---\n\n# yes\n", [(1, "yes")]),
         ("| a | b |\n|---|---|\n| # | no |\n", []),
         ("# One\r\ntext\r\n\r\nTwo\r\n---\r\n", [(1, "One"), (2, "Two")]),
         ("# One\rtext\r\rTwo\r---\r", [(1, "One"), (2, "Two")]),
