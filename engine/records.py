@@ -369,6 +369,8 @@ class Plan(Record):
     """Whether each question is answered, or only searched."""
     judge: bool = False
     """Whether a judge model scores the answers."""
+    closed_book: bool = False
+    """Whether the chat model also answers every question from memory, without documents, as a baseline of the answers."""
     repeats: int = 1
     """How often each question is answered and judged, to see the spread of a model."""
     seed: int = 0

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from engine import indexing, tokens
-from engine.answer import answer_request, generated
+from engine.answer import answer_request, closed_book_request, generated
 from engine.asking import Asker, Limits
 from engine.bench.plan import answer_seeds, answer_with
 from engine.errors import ModelCallFailed, NeedsModel
@@ -201,6 +201,7 @@ class _Estimate:
             self._embed_questions()
         for each in working:
             self._ask(each)
+        self._ask_closed_book()
         stages = tuple(self._stage_estimate(name) for name in self._stages)
         costs = [stage.cost_usd for stage in stages]
         expected = _sum(None if cost is None else cost.expected for cost in costs)
@@ -451,6 +452,22 @@ class _Estimate:
             self._judge_unknown(question, passages, exactly(tokens.count(answer.text)))
         else:
             self._stages["judge"].cached += 1
+
+    def _ask_closed_book(self) -> None:
+        """The questions of the closed-book baseline, whose prompts are known whole."""
+        chat = self._models.chat
+        if not self._plan.closed_book or chat is None:
+            return
+        judge = self._models.judge if self._plan.judge else None
+        for question in self._questions:
+            asked = closed_book_request(question.question, self._limits.max_tokens, self._limits.temperature)
+            for seed in answer_seeds(self._plan, self._models):
+                if _uncached(chat, [replace(asked, seed=seed)]):
+                    self._stages["answers"].add(exactly(1), exactly(_request_tokens(asked)), self._answer_tokens)
+                else:
+                    self._stages["answers"].cached += 1
+                if judge is not None:
+                    self._judge_unknown(question, exactly(0))
 
     def _ask_unknown(self, prepared: _Prepared, question: Question, judge: ChatModel | None) -> None:
         cap, k = self._limits.context_tokens, self._plan.top_k

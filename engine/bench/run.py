@@ -13,7 +13,7 @@ from typing import Literal
 
 from engine.answer import SentenceVectors
 from engine.asking import Limits
-from engine.bench import summary
+from engine.bench import closed_book, summary
 from engine.bench.conclude import conclude
 from engine.bench.dry_run import DryRun
 from engine.bench.open_spec import Indexes, OpenSpec, Parts
@@ -136,6 +136,7 @@ class _Work:
             ]
             for future in prepared:
                 future.result()
+            self._ask_closed_book(askers)
         for asked in self._asked:
             asked.result()
         error = self._stopped_by
@@ -206,12 +207,7 @@ class _Work:
         self, spec: StrategySpec, askers: ThreadPoolExecutor, questions: Future[dict[str, Usage]] | None
     ) -> None:
         """Index all documents under one spec, then queue its questions. A failure is the spec's alone."""
-        remaining = [
-            (question, repeat)
-            for question in self._experiment.questions
-            for repeat in range(len(self._seeds))
-            if (spec.spec_id, question.question_id, repeat) not in self._done
-        ]
+        remaining = self._remaining(spec)
         before = self._before.get(spec.spec_id)
         if not remaining and before is not None and before.status == "ok" and before.metrics:
             self._note("ask", spec, len(self._experiment.questions) * len(self._seeds))
@@ -227,6 +223,35 @@ class _Work:
                 self._room.release()
         if opened is None:
             return
+        self._queue(opened, remaining, askers)
+
+    def _ask_closed_book(self, askers: ThreadPoolExecutor) -> None:
+        """Queue the questions of the closed-book baseline, where the plan asks for it."""
+        plan, chat = self._experiment.plan, self._runner.models.chat
+        if not plan.closed_book or self._stopping():
+            return
+        if chat is None:
+            missing = "The closed-book baseline needs a chat model and none is configured. Set OPENAI_API_KEY, or OPENAI_BASE_URL and LLM_MODEL."
+            failed = SpecResult(spec=closed_book.SPEC, status="failed", error=missing)
+            self._store.add_results(self._experiment.experiment_id, [failed])
+            return
+        self._queue(closed_book.ClosedBook(self._parts, chat), self._remaining(closed_book.SPEC), askers)
+
+    def _remaining(self, spec: StrategySpec) -> list[tuple[Question, int]]:
+        """Questions and repeats that have no cell yet."""
+        return [
+            (question, repeat)
+            for question in self._experiment.questions
+            for repeat in range(len(self._seeds))
+            if (spec.spec_id, question.question_id, repeat) not in self._done
+        ]
+
+    def _queue(
+        self,
+        opened: OpenSpec | closed_book.ClosedBook,
+        remaining: list[tuple[Question, int]],
+        askers: ThreadPoolExecutor,
+    ) -> None:
         asking = _Asking(opened, len(remaining), len(self._experiment.questions) * len(self._seeds))
         if not remaining:
             self._close(asking)
@@ -298,7 +323,8 @@ class _Work:
             self._stop(error)
         finally:
             asking.opened.give_up()
-            self._room.release()
+            if isinstance(asking.opened, OpenSpec):
+                self._room.release()
 
     def _note(
         self, stage: Stage, spec: StrategySpec, done: int, total: int | None = None, error: str | None = None
@@ -309,7 +335,7 @@ class _Work:
 class _Asking:
     """The questions of one open spec."""
 
-    def __init__(self, opened: OpenSpec, left: int, total: int) -> None:
+    def __init__(self, opened: OpenSpec | closed_book.ClosedBook, left: int, total: int) -> None:
         self.opened = opened
         self.left = left
         """Queued and not ended."""

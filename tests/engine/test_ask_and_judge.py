@@ -182,6 +182,29 @@ def test_a_benchmark_judges_answers_and_counts_what_was_not_scored(
     assert result.usage.calls == fake_openai.calls("chat")
 
 
+def test_the_closed_book_baseline_answers_from_memory_and_is_not_scored_for_faithfulness(
+    workbench: Workbench, fake_openai: FakeOpenAI
+) -> None:
+    from_memory = written_answer("300 euros, I believe.")
+    fake_openai.script = lambda body: from_memory if "from what you know" in str(body["messages"]) else None
+    question_set = workbench.add_question_set(questions(), "questions.json")
+    plan = workbench.plan(question_set.question_set_id, [workbench.spec("recursive")], closed_book=True)
+    without = workbench.dry_run(plan.model_copy(update={"closed_book": False})).estimated_calls
+    assert workbench.dry_run(plan).estimated_calls == without + 3
+
+    experiment = workbench.benchmark(plan)
+    assert [result.spec.label for result in experiment.results] == ["recursive 512/50", "closed book (no documents)"]
+    cells = [cell for cell in experiment.cells if cell.spec_id == experiment.results[1].spec.spec_id]
+    assert {cell.query.answer for cell in cells if cell.query} == {"300 euros, I believe."}
+    metrics = {value.metric: value.value for value in experiment.results[1].metrics}
+    assert metrics["answered"] == 1.0
+    assert metrics["abstained"] == 0.0
+    assert "trigram_support" not in metrics
+    assert not any(name.startswith("recall") for name in metrics)
+    assert experiment.statistics is not None
+    assert "closed book" not in experiment.statistics.recommendation
+
+
 def test_a_person_rates_an_answer(workbench: Workbench) -> None:
     (query,) = workbench.ask(QUESTION, [workbench.spec("recursive")])
     assert workbench.rate(query.query_id, 8, faithful=True).rating == 8
