@@ -17,11 +17,16 @@ BETTER, UNCLEAR, WORSE = "#0072B2", "#8A8A8A", "#D55E00"
 
 
 def strategy_color(name: str) -> str:
+    """Grey for what is no strategy, such as the closed-book baseline."""
+    if name not in registry.names():
+        return GREY
     return OKABE_ITO[registry.names().index(name) % len(OKABE_ITO)]
 
 
 def strategy_shape(name: str) -> str:
     """Two strategies that share a colour differ in shape."""
+    if name not in registry.names():
+        return SHAPES[0]
     place = registry.names().index(name)
     return SHAPES[(place + place // len(OKABE_ITO)) % len(SHAPES)]
 
