@@ -12,6 +12,9 @@ from app.theme import UNCLEAR as NEUTRAL
 from app.theme import WORSE as VERMILLION
 
 CELL = 30
+"""Height of a row, in pixels."""
+LABELS_AT = 4200
+"""Where the names of the budget curves stand, in tokens: right of the last budget."""
 _LABELS = alt.Axis(labelLimit=320, labelOverlap=False)
 
 
@@ -121,15 +124,13 @@ def budget_plot(frame: pd.DataFrame) -> alt.LayerChart:
     base = alt.Chart(frame).encode(x=x, y=y, color=color, detail="strategy:N")
     ends = frame[frame["tokens"] == frame["tokens"].max()].sort_values("recall")
     gap = 0.055 * float(frame["recall"].max() - frame["recall"].min())
-    names = (
-        alt.Chart(ends.assign(place=_apart(ends["recall"].tolist(), gap)))
-        .mark_text(align="left", dx=8, color=GREY)
-        .encode(x=x, y=alt.Y("place:Q"), text="strategy:N")
-    )
+    named = alt.Chart(ends.assign(place=_apart(ends["recall"].tolist(), gap), tokens=LABELS_AT))
+    keys = named.mark_point(filled=True, size=60, opacity=1).encode(x=x, y="place:Q", color=color, shape=shape)
+    names = named.mark_text(align="left", dx=9, color=GREY).encode(x=x, y="place:Q", text="strategy:N")
     points = base.mark_point(filled=True, size=60).encode(
         shape=shape, tooltip=["strategy", "tokens", alt.Tooltip("recall:Q", format=".3f")]
     )
-    return alt.layer(base.mark_line(), points, names).properties(height=320)
+    return alt.layer(base.mark_line(), points, keys, names).properties(height=320)
 
 
 def _apart(values: list[float], gap: float) -> list[float]:

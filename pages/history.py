@@ -91,8 +91,13 @@ def one(summary: ExperimentSummary) -> None:
 
 
 def several(chosen: list[ExperimentSummary]) -> None:
-    st.subheader("Compared with the first chosen")
-    comparison = comparisons.compare(workbench, chosen)
+    oldest_first = sorted(chosen, key=lambda each: each.created_at)
+    names = {each.experiment_id: f"{each.name}, {each.created_at:%Y-%m-%d %H:%M}" for each in oldest_first}
+    st.subheader("Comparison")
+    first = st.selectbox(
+        "Compared with", list(names), format_func=lambda each: names[each], key="history.first", help="The baseline."
+    )
+    comparison = comparisons.compare(workbench, sorted(oldest_first, key=lambda each: each.experiment_id != first))
     st.text(f"{counted(comparison.common_questions, 'common question')}.")
     for note in comparison.notes:
         st.caption(plain(note))
@@ -103,14 +108,19 @@ def several(chosen: list[ExperimentSummary]) -> None:
         st.caption("Nothing: same documents, questions, strategies, models and versions.")
     st.markdown("**What differs in the results**")
     only = st.toggle("Only what changed", True, key="history.changed", persist_state="session")
-    st.dataframe(
-        comparisons.metrics(comparison, only), hide_index=True, alt="Metric changes with intervals and adjusted p"
-    )
-    if comparison.metric is not None:
-        st.markdown(f"**Question by question, {plain(results.title(comparison.metric))}, regressions first**")
-        st.dataframe(
-            comparisons.questions(comparison, only), hide_index=True, placeholder="–", alt="Differences per question"
-        )
+    changed = comparisons.metrics(comparison, only)
+    if changed.empty:
+        st.caption("Nothing: every metric of every common strategy is the same.")
+    else:
+        st.dataframe(changed, hide_index=True, alt="Metric changes with intervals and adjusted p")
+    if comparison.metric is None:
+        return
+    st.markdown(f"**Question by question, {plain(results.title(comparison.metric))}, regressions first**")
+    moved = comparisons.questions(comparison, only)
+    if moved.empty:
+        st.caption("Nothing: every common question scores the same.")
+    else:
+        st.dataframe(moved, hide_index=True, placeholder="–", alt="Differences per question")
 
 
 with guard():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from fastapi import APIRouter, File, Request, UploadFile
+from fastapi import APIRouter, File, Query, Request, UploadFile
 from starlette.responses import Response
 
 from app.api import problems
 from app.api.answers import Bench, Id, Page, Pages, address, answer
-from app.api.schemas import Finding, QuestionSetBody, Validation
+from app.api.schemas import QuestionSetBody, Validation
 from engine.records import QuestionSet
 from engine.settings import Settings
 from engine.store import QuestionSetInfo
@@ -48,11 +48,14 @@ def router(settings: Settings) -> APIRouter:
         request: Request,
         bench: Bench,
         file: Annotated[UploadFile, File(description="JSON, JSON Lines or CSV.")],
+        document_ids: Annotated[
+            list[str] | None, Query(max_length=1000, description="Where the evidence is looked for; all when left out.")
+        ] = None,
     ) -> Response:
         """The same from a file."""
         data, name = await file.read(), file.filename or "questions.json"
         return await answer(
-            lambda: bench.add_question_set(data, name),
+            lambda: bench.add_question_set(data, name, document_ids),
             201,
             location=lambda found: address(request, f"/question-sets/{found.question_set_id}"),
         )
@@ -77,6 +80,6 @@ def router(settings: Settings) -> APIRouter:
 
 def _validation(workbench: Workbench, question_set_id: str) -> Validation:
     question_set = workbench.resolve_question_set(question_set_id)
-    findings = [Finding(**found.model_dump()) for found in workbench.check_question_set(question_set_id)]
+    findings = list(workbench.check_question_set(question_set_id))
     usable = not any(found.severity == "error" for found in findings)
     return Validation(question_set=question_set, usable=usable, findings=findings)

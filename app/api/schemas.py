@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from engine.models import DocumentInfo, Span, StrategySpec
+from engine.questions import Finding
 from engine.records import QuestionSet
 from engine.workbench import Workbench
 
@@ -180,13 +181,6 @@ class BenchmarkBody(Body):
     """The run stops before it would cost more."""
     baseline: str | None = Field(None, max_length=64)
     """Id of the spec the others are compared with; the first when left out."""
-
-
-class Finding(BaseModel):
-    kind: str
-    severity: str
-    question_id: str | None
-    message: str
 
 
 class Validation(BaseModel):
