@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
@@ -156,6 +157,16 @@ def test_one_sentence_of_5000_words(strategy: Strategy[Any]) -> None:
     by_limit = {limit_of(params.model_dump()): params for params in variations(strategy)}
     for params in by_limit.values():
         assert problems(strategy, params, LONG_SENTENCE) == [], params
+
+
+SPEECH = Path(__file__).parents[3].parent / "shared" / "data" / "chroma_sotu" / "state_of_the_union.md"
+
+
+@each_strategy
+def test_a_real_document(strategy: Strategy[Any]) -> None:
+    if not SPEECH.exists():
+        pytest.skip("../shared/data/chroma_sotu is not there")
+    assert problems(strategy, strategy.parse({}), SPEECH.read_text(encoding="utf-8")) == []
 
 
 @each_strategy
