@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import Any, Self, get_args
 
 from engine import documents as reading
-from engine import ids, indexing, questions
+from engine import ids, indexing, questions, report
 from engine import judge as judging
 from engine.asking import Asker, Limits
 from engine.bench import history
 from engine.bench import plan as planning
 from engine.bench.dry_run import DryRun, DryRunner
-from engine.bench.jobs import WAITING, JobRunner
+from engine.bench.jobs import JobRunner
 from engine.bench.run import Emit, Runner
 from engine.errors import BadRequest, NeedsModel, NotFound, UserError
 from engine.index import ChunkIndex, open_index
@@ -39,6 +39,7 @@ from engine.providers.prices import load_prices
 from engine.questions import edit
 from engine.recent import Recent
 from engine.records import Experiment, Plan, Query, Question, QuestionResult, QuestionSet
+from engine.report import Exported
 from engine.settings import Settings, load_settings
 from engine.store import DataFolder, ExperimentSummary, IndexState, Job, JobState, QuestionSetInfo, Store, open_store
 from engine.strategies import registry, written
@@ -155,7 +156,7 @@ class Workbench:
                     logger.info("removed %d half-written chunk sets of an earlier run", cleaned)
                 store.release_dead_jobs(all_running=True)
                 store.end_orphans(ORPHANED)
-                if store.jobs(WAITING, limit=1):
+                if store.jobs(["queued"], limit=1):
                     workbench._jobs.start()
         except BaseException:
             folder.close()
@@ -673,28 +674,95 @@ class Workbench:
 
     def longest_wait(self) -> float:
         """Seconds the oldest queued job has waited; 0.0 when none waits."""
-        waiting = self._store.jobs(WAITING, limit=1)
+        waiting = self._store.jobs(["queued"], limit=1)
         return max(0.0, (datetime.now(UTC) - waiting[0].updated_at).total_seconds()) if waiting else 0.0
 
     def cancel(self, job_id: str) -> Job:
         """Ask a job to stop; what is finished is kept. Raises NotFound."""
         return self._store.cancel_job(job_id)
 
-    def resume(self, experiment_id: str) -> Job:
-        """Continue an experiment that was cancelled or failed. Raises NotFound."""
-        return self._jobs.resume(experiment_id)
+    def resume(self, experiment_id: str, budget_usd: float | None = None, owner: str = "") -> Job:
+        """Continue an ended experiment: what is missing is done, and what failed is tried again. What is finished stays as it is.
 
-    def experiments(self) -> list[ExperimentSummary]:
-        """All experiments, newest first."""
-        return self._store.experiments()
+        `budget_usd`: a new budget for the whole run; None leaves it. Raises NotFound, Busy.
+        """
+        if budget_usd is not None:
+            self._store.set_budget(experiment_id, budget_usd)
+        return self._jobs.resume(experiment_id, owner)
 
-    def experiment(self, experiment_id: str, *, queries: bool = True) -> Experiment:
-        """`queries`: whether its cells come with their answers and retrieved chunks, which are most of its bytes. Raises NotFound."""
-        return self._store.experiment(experiment_id, queries=queries)
+    def retry_failed(self, experiment_id: str, owner: str = "") -> Job:
+        """Try again what failed in an experiment, and only that. Raises NotFound, Busy."""
+        return self._jobs.resume(experiment_id, owner)
 
-    def cell(self, experiment_id: str, spec_id: str, question_id: str) -> QuestionResult | None:
+    def experiments(
+        self, text: str = "", *, status: str | None = None, tag: str | None = None, pinned: bool | None = None
+    ) -> list[ExperimentSummary]:
+        """Experiments, newest first. `text`: words that must all occur in name, note, tags, documents, strategies or models."""
+        found = self._store.experiments(status)
+        return [each for each in found if history.matches(each, text, tag, pinned)]
+
+    def experiment(self, experiment_id: str, *, queries: bool = True, cells: bool = True) -> Experiment:
+        """`queries`: whether its cells come with their answers and retrieved chunks, which are most of its bytes; `cells`: whether
+        they come at all. Raises NotFound."""
+        return self._store.experiment(experiment_id, queries=queries, cells=cells)
+
+    def experiment_summary(self, experiment_id: str) -> ExperimentSummary:
+        """What lists show of it: note, tags, marks. Raises NotFound."""
+        return self._store.experiment_summary(experiment_id)
+
+    def cell(self, experiment_id: str, spec_id: str, question_id: str, repeat: int = 0) -> QuestionResult | None:
         """One question under one spec, with its query; None when it is not finished."""
-        return self._store.cell(experiment_id, spec_id, question_id)
+        return self._store.cell(experiment_id, spec_id, question_id, repeat)
+
+    def annotate(
+        self,
+        experiment_id: str,
+        *,
+        name: str | None = None,
+        note: str | None = None,
+        tags: Sequence[str] | None = None,
+        pinned: bool | None = None,
+    ) -> ExperimentSummary:
+        """Change what people write on an experiment; None leaves a field as it is. Raises NotFound, BadRequest for an empty name."""
+        if name is not None and not name.strip():
+            raise BadRequest("An experiment needs a name. Nothing was changed.")
+        self._store.annotate_experiment(experiment_id, name=name, note=note, tags=tags, pinned=pinned)
+        return self._store.experiment_summary(experiment_id)
+
+    def mark_baseline(self, experiment_id: str, is_baseline: bool = True) -> ExperimentSummary:
+        """Mark an experiment as one that others are compared with, or take the mark away. Raises NotFound."""
+        self._store.set_baseline(experiment_id, is_baseline)
+        return self._store.experiment_summary(experiment_id)
+
+    def compare(self, experiment_ids: Sequence[str]) -> ExperimentComparison:
+        """Two to four experiments against the first: settings that differ, metrics on the common questions, questions by regression.
+
+        Raises NotFound, BadRequest in words where nothing can be compared.
+        """
+        return history.compare([self._store.experiment(each, queries=False) for each in experiment_ids])
+
+    def check(self, baseline_id: str, candidate_id: str, metric: str, max_drop: float) -> Check:
+        """Whether a candidate is worse than a baseline by more than `max_drop` on a metric: pass, regression or cannot tell.
+
+        Raises NotFound, BadRequest.
+        """
+        pair = [self._store.experiment(each, queries=False) for each in (baseline_id, candidate_id)]
+        return gate.check(*pair, metric=metric, max_drop=max_drop)
+
+    def export(self, experiment_id: str, kind: str = "html") -> Exported:
+        """An experiment as a file: one of `report.FORMATS`. Raises NotFound, BadRequest."""
+        experiment = self._store.experiment(experiment_id, queries=False)
+
+        def cell(spec_id: str, question_id: str) -> QuestionResult | None:
+            return self._store.cell(experiment_id, spec_id, question_id)
+
+        def cells() -> Iterator[QuestionResult]:
+            for each in experiment.cells:
+                found = self._store.cell(experiment_id, each.spec_id, each.question_id, each.repeat)
+                yield found or each
+
+        note = self._store.experiment_summary(experiment_id).note
+        return report.export(experiment, kind, cells, cell, note)
 
     def delete_experiment(self, experiment_id: str) -> None:
         """Raises NotFound."""

@@ -1,0 +1,48 @@
+"""The report as one HTML file that needs nothing else: no script, no request, light and dark, made to be printed."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from engine.ids import canonical_json
+from engine.records import Experiment
+from engine.report import charts
+from engine.report.view import Fact, ReadCell, View, labels_of, questions, view
+
+
+@cache
+def _template() -> Template:
+    # Everything is escaped, whatever the template is called: names and texts come from documents.
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("report.html.j2")
+
+
+def render(experiment: Experiment, cell: ReadCell, note: str = "") -> str:
+    """The report of an experiment, whose cells may come without their queries; `cell` reads one with it."""
+    seen = view(experiment, note)
+    specs = [
+        Fact(label, f"{spec.strategy_name} {canonical_json(spec.params)}")
+        for label, spec in zip(labels_of(experiment).values(), experiment.specs, strict=True)
+    ]
+    return _template().render(
+        view=seen, specs=specs, charts=_charts(seen), questions=questions(experiment, seen.metric, cell)
+    )
+
+
+def _charts(seen: View) -> dict[str, Markup | None]:
+    """Drawn charts by name. Vega escapes every text of its drawings, so they are markup already."""
+    data = seen.charts
+    labels = [row.label for row in seen.strategies.rows]
+    drawn = {
+        "means": charts.means(data.get("means", ()), seen.metric_title),
+        "differences": charts.differences(data.get("differences", ()), f"difference in {seen.metric_title.lower()}"),
+        "curve": charts.lines(data.get("curve", ()), "token budget", "recall", labels),
+        "latency": charts.stacked(data.get("latency", ()), "milliseconds", ("retrieve", "generate", "judge")),
+    }
+    return {name: None if svg is None else Markup(svg) for name, svg in drawn.items()}
