@@ -18,9 +18,11 @@ from engine import documents as reading
 from engine import ids, indexing, questions, report
 from engine import judge as judging
 from engine.asking import Asker, Limits
-from engine.bench import history
+from engine.bench import gate, history
 from engine.bench import plan as planning
 from engine.bench.dry_run import DryRun, DryRunner
+from engine.bench.gate import Check
+from engine.bench.history import ExperimentComparison
 from engine.bench.jobs import JobRunner
 from engine.bench.run import Emit, Runner
 from engine.errors import BadRequest, NeedsModel, NotFound, UserError
