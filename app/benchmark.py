@@ -49,11 +49,12 @@ def _specs(workbench: Workbench) -> list[StrategySpec]:
     strategies = {strategy.name: strategy for strategy in workbench.strategies()}
     if "benchmark.strategies" not in st.session_state:
         st.session_state["benchmark.strategies"] = list(FIRST_STRATEGIES)
+    titles = forms.strategy_titles(workbench)
     chosen = st.pills(
         "Strategies",
-        list(strategies),
+        list(titles),
         selection_mode="multi",
-        format_func=lambda name: strategies[name].title,
+        format_func=lambda name: titles[name],
         key="benchmark.strategies",
         persist_state="session",
     )

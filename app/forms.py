@@ -17,6 +17,14 @@ from engine.strategies.base import Strategy
 from engine.strategies.presets import PRESETS
 
 
+def strategy_titles(workbench: Workbench) -> dict[str, str]:
+    """Titles by strategy name, those that lack their model marked."""
+    return {
+        info.name: info.title if info.available else f"{info.title} (needs a {info.needs[0]})"
+        for info in workbench.strategy_infos()
+    }
+
+
 def load(spec: StrategySpec, key: str) -> None:
     """Make the widgets of a picker show a spec. Only before they are drawn, or in a callback."""
     st.session_state[f"{key}.strategy"] = spec.strategy_name
@@ -33,9 +41,8 @@ def spec_picker(workbench: Workbench, key: str, start: StrategySpec) -> Strategy
     if f"{key}.strategy" not in st.session_state:
         load(start, key)
     choice, details = st.columns([3, 2], vertical_alignment="bottom")
-    name = choice.selectbox(
-        "Strategy", list(strategies), format_func=lambda each: strategies[each].title, key=f"{key}.strategy"
-    )
+    titles = strategy_titles(workbench)
+    name = choice.selectbox("Strategy", list(titles), format_func=lambda each: titles[each], key=f"{key}.strategy")
     strategy = strategies[name]
     with details.popover("Parameters", width="stretch"):
         guidance(strategy)

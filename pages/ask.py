@@ -36,11 +36,12 @@ if not documents:
 strategies = {strategy.name: strategy for strategy in workbench.strategies()}
 if "ask.strategies" not in st.session_state:
     st.session_state["ask.strategies"] = DEFAULT
+titles = forms.strategy_titles(workbench)
 chosen = st.pills(
     "Strategies",
-    list(strategies),
+    list(titles),
     selection_mode="multi",
-    format_func=lambda name: strategies[name].title,
+    format_func=lambda name: titles[name],
     key="ask.strategies",
     persist_state="session",
 )

@@ -242,6 +242,9 @@ def questions(experiment: Experiment, metric: str) -> None:
     )
     only = only_column.toggle("Only questions that differ", True, key="benchmark.only", persist_state="session")
     frame = results.per_question(experiment, metric, least, only)
+    if frame.empty:
+        st.caption("On no question does a strategy differ from the baseline by that much.")
+        return
     st.caption(f"{counted(len(frame), 'question')}, the largest regression first. Choose one to see the answers.")
     picked = st.dataframe(
         frame.drop(columns="question_id"),

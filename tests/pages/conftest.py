@@ -44,6 +44,7 @@ def open_page(workbench: Workbench) -> Open:
                 app.query_params[key] = value
             app.switch_page(str(Path("..") / "pages" / f"{page}.py")).run()
         assert not app.exception, app.exception[0].message
+        assert not any("Something went wrong" in error.value for error in app.error)
         return app
 
     return open_it

@@ -1,0 +1,154 @@
+"""Benchmark and History: from the form to what may be concluded, and to a comparison."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine import Workbench
+from engine.records import Experiment
+from tests.pages.conftest import Open, words
+
+LAW = "".join(
+    f"## Article {number}\n\nThe fee of class {number} is {100 * number} euros. It is due in month {number}.\n\n"
+    for number in range(1, 13)
+)
+QUESTIONS = [
+    {
+        "question": f"How high is the fee of class {number}?",
+        "evidence": [f"The fee of class {number} is {100 * number} euros."],
+    }
+    for number in range(1, 13)
+]
+
+
+@pytest.fixture(scope="module")
+def experiment(workbench: Workbench) -> Experiment:
+    workbench.add_document(LAW.encode(), "law.md")
+    question_set = workbench.add_question_set(json.dumps(QUESTIONS).encode(), "fees.json")
+    specs = [
+        workbench.spec("fixed_size"),
+        workbench.spec("sentence", {"sentences": 1, "overlap": 0}),
+        workbench.spec("contextual_retrieval"),
+    ]
+    return workbench.benchmark(workbench.plan(question_set.question_set_id, specs, name="First"))
+
+
+def wait_for(app: AppTest, workbench: Workbench, experiment_id: str) -> None:
+    """Let the queued run end in this process."""
+    from time import monotonic, sleep
+
+    end = monotonic() + 120
+    while workbench.job(experiment_id).state in ("queued", "running"):
+        assert monotonic() < end
+        sleep(0.1)
+    app.run()
+
+
+def test_without_questions_it_leads_to_upload(open_page: Open) -> None:
+    assert "Nothing to measure yet" in words(open_page("benchmark"))
+
+
+def test_history_without_experiments_says_so(open_page: Open) -> None:
+    assert "No experiments yet" in words(open_page("history"))
+
+
+def test_the_dry_run_comes_first_and_belongs_to_its_plan(open_page: Open, experiment: Experiment) -> None:
+    app = open_page("benchmark", {"benchmark.strategies": ["recursive", "sentence"]})
+    assert app.button(key="benchmark.run").disabled
+    app.button(key="benchmark.dry").click().run()
+    assert not app.button(key="benchmark.run").disabled
+    assert "24 answers to 12 questions under 2 strategies" in words(app)
+    assert "no cost" in words(app)
+    app.number_input(key="benchmark.top_k").set_value(3).run()
+    assert app.button(key="benchmark.run").disabled
+    assert "has changed since this dry run" in words(app)
+
+
+def test_a_grid_makes_one_run_per_combination(open_page: Open, experiment: Experiment) -> None:
+    app = open_page("benchmark", {"benchmark.strategies": ["recursive"]})
+    app.multiselect(key="benchmark.recursive.size").set_value(["128", "512"]).run()
+    app.multiselect(key="benchmark.recursive.overlap").set_value(["0", "64"]).run()
+    assert "3 runs" in words(app)
+    assert "25" in next(caption.value for caption in app.caption if caption.value.startswith("Left out"))
+
+
+def test_a_run_from_the_form_to_its_results(open_page: Open, experiment: Experiment, workbench: Workbench) -> None:
+    app = open_page("benchmark", {"benchmark.strategies": ["fixed_size", "sentence"]})
+    app.text_input(key="benchmark.name").set_value("From the form").run()
+    app.button(key="benchmark.dry").click().run()
+    app.button(key="benchmark.run").click().run()
+    assert not app.exception
+    run_id = app.query_params["experiment"]
+    wait_for(app, workbench, run_id)
+    assert not app.exception
+    assert workbench.experiment(run_id).status == "finished"
+    assert "From the form" in words(app)
+    assert "What may be concluded" in words(app)
+
+
+def test_results_in_their_order_with_the_failed_strategy_said(open_page: Open, experiment: Experiment) -> None:
+    app = open_page("benchmark", experiment=experiment.experiment_id)
+    assert [each.value for each in app.subheader] == [
+        "First",
+        "Strategies by metric",
+        "Difference to the baseline",
+        "Quality against cost",
+        "Recall as more text is read",
+        "Where the time goes",
+        "Question by question",
+        "Can these numbers be trusted?",
+    ]
+    assert len(app.error) == 1
+    assert "contextual" in app.error[0].value
+    assert experiment.statistics is not None
+    assert experiment.statistics.recommendation in [each.value for each in app.text]
+    wide = app.dataframe[0].value
+    assert list(wide["strategy"]) == ["fixed_size 512/50 (baseline)", "sentence 1/0", "contextual_retrieval 512/50/500"]
+
+
+def test_a_clicked_cell_changes_the_metric_compared(open_page: Open, experiment: Experiment) -> None:
+    app = open_page("benchmark", {"benchmark.metric.next": "mrr"}, experiment=experiment.experiment_id)
+    assert app.selectbox(key="benchmark.metric").value == "mrr"
+
+
+def test_a_question_opens_with_every_answer(open_page: Open, experiment: Experiment) -> None:
+    table = f"benchmark.questions.{experiment.experiment_id}.delivered.recall@1000tok"
+    selection = {"selection": {"rows": [2], "columns": [], "cells": []}}
+    app = open_page("benchmark", {table: selection, "benchmark.only": False}, experiment=experiment.experiment_id)
+    assert "The question" in words(app)
+    assert words(app).count("extractive, no LLM") >= 2
+
+
+def test_a_link_to_nothing_says_so(open_page: Open, experiment: Experiment) -> None:
+    app = open_page("benchmark", experiment="0" * 32)
+    assert len(app.error) == 1
+    assert "Something went wrong" not in app.error[0].value
+
+
+def test_history_finds_compares_and_deletes(open_page: Open, experiment: Experiment, workbench: Workbench) -> None:
+    again = workbench.rerun(experiment.experiment_id).job_id
+    app = open_page("history")
+    wait_for(app, workbench, again)
+    assert "First" in list(app.dataframe[0].value["name"])
+    selection = {"selection": {"rows": [0, 1], "columns": [], "cells": []}}
+    app.session_state["history.find"] = "First"
+    app.session_state["history.table"] = selection
+    app.run()
+    assert not app.exception
+    assert "12 common questions." in words(app)
+    assert "Nothing: every metric of every common strategy is the same." in words(app)
+    app.session_state["history.table"] = {"selection": {"rows": [0], "columns": [], "cells": []}}
+    app.run()
+    app.button(key="history.delete").click().run()
+    assert "its answers and results are removed" in words(app)
+    before = len(workbench.experiments())
+    app.button(key="history.delete.confirm").click().run()
+    assert len(workbench.experiments()) == before - 1
+
+
+def test_a_search_without_result_says_so(open_page: Open, experiment: Experiment) -> None:
+    app = open_page("history", {"history.find": "zebra"})
+    assert "No experiment fits this search." in words(app)
