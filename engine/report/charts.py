@@ -91,14 +91,14 @@ def lines(rows: Sequence[Row], x_title: str, y_title: str, labels: Sequence[str]
     """One line per strategy over a logarithmic axis. Rows: `label`, `x`, `y`."""
     if not rows:
         return None
-    many = len(labels)
+    many, values = len(labels), sorted({row["x"] for row in rows})
     encoding = {
         "x": {
             "field": "x",
             "type": "quantitative",
             "title": x_title,
-            "scale": {"type": "log"},
-            "axis": {"values": sorted({row["x"] for row in rows}), "format": ",d"},
+            "scale": {"type": "log", "nice": False, "domain": [values[0], values[-1]]},
+            "axis": {"values": values, "format": ",d"},
         },
         "y": {"field": "y", "type": "quantitative", "title": y_title, "scale": {"zero": False}},
         "color": {
@@ -153,6 +153,8 @@ def _svg(rows: Sequence[Row], layers: Sequence[Mapping[str, Any]], height: int) 
     spec = {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "background": "transparent",
+        # Room for readers whose system font is wider than the one Vega measures with.
+        "padding": {"left": 40, "right": 60, "top": 5, "bottom": 5},
         "width": WIDTH,
         "height": height,
         "data": {"values": [dict(row) for row in rows]},

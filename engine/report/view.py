@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -36,6 +37,29 @@ MEASURES = (
     "judge.context_relevance",
 )
 """Columns of the table of measures, where they were measured."""
+QUALITY = (
+    "chunks",
+    "coverage",
+    "lost_characters",
+    "duplicated_share",
+    "break_rate",
+    "headings_kept",
+    "tables_intact",
+    "lists_intact",
+    "size_p5",
+    "size_p50",
+    "size_p95",
+    "over_limit",
+)
+"""Columns of the table about the cut itself; the exports have all of them."""
+CAUSES = {
+    "not_applicable": "not applicable (a question without evidence, or nothing to judge)",
+    "invalid_output": "the model's reply was not usable",
+    "rate_limited": "rate limited",
+    "timeout": "timed out",
+    "unavailable": "the model was out of reach",
+}
+"""Causes in words, where their names need some."""
 
 
 class Part(NamedTuple):
@@ -64,7 +88,7 @@ class Found:
     value: str
     """The main metric."""
     rank: str
-    """Of the first hit that holds evidence."""
+    """Where the evidence was found among the hits, in words; empty for a question without evidence."""
     lies: str
     answer: str
     answer_kind: str
@@ -211,6 +235,13 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) >= 10 else f"{value:.3f}"
 
 
+def measure(name: str, value: float | None) -> str:
+    """A value as its unit asks: counts, characters and tokens whole."""
+    if value is not None and describe(name).metric.unit not in ("share", "chunks"):
+        return f"{value:,.0f}"
+    return number(value)
+
+
 def dollars(value: float | None) -> str:
     return "unknown" if value is None else f"${value:,.4f}" if value else "$0"
 
@@ -297,12 +328,12 @@ def _grid(
 
 
 def _quality(experiment: Experiment, labels: Mapping[str, str]) -> Grid:
-    names = list(dict.fromkeys(name for result in experiment.results for name in result.quality))
+    names = [name for name in QUALITY if any(name in result.quality for result in experiment.results)]
     return _grid(
         experiment,
         labels,
         tuple(title_of(name) for name in names),
-        lambda result: tuple(number(result.quality.get(name)) for name in names),
+        lambda result: tuple(measure(name, result.quality.get(name)) for name in names),
     )
 
 
@@ -364,11 +395,27 @@ def _unscored(experiment: Experiment, labels: Mapping[str, str], metrics: Sequen
             rows.append(Row(label, ("everything", "failed", result.error or "")))
         for document_id, reason in result.document_errors.items():
             rows.append(Row(label, (names.get(document_id, document_id), "document failed", reason)))
+    rows.extend(_unscored_metrics(experiment, labels, metrics))
+    return Grid(("what", "how much", "why"), tuple(rows))
+
+
+def _unscored_metrics(experiment: Experiment, labels: Mapping[str, str], metrics: Sequence[str]) -> Iterator[Row]:
+    """One row per cause and count; strategies with the same metrics in it share the row."""
+    groups: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for result in experiment.results:
         for each in result.metrics:
             if each.metric in metrics and each.unscored:
-                causes = ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in each.unscored.items())
-                rows.append(Row(label, (title_of(each.metric), f"{each.n} scored", causes)))
-    return Grid(("what", "how much", "why"), tuple(rows))
+                causes = ", ".join(f"{count} {CAUSES.get(cause, cause)}" for cause, count in each.unscored.items())
+                found = groups.setdefault((f"{each.n} scored", causes), {})
+                found.setdefault(labels[result.spec.spec_id], []).append(title_of(each.metric))
+    worked = sum(result.status == "ok" for result in experiment.results)
+    for (scored, causes), by_label in groups.items():
+        same: dict[tuple[str, ...], list[str]] = {}
+        for label, titles in by_label.items():
+            same.setdefault(tuple(titles), []).append(label)
+        for titles, names in same.items():
+            who = "all strategies" if len(names) == worked else ", ".join(names)
+            yield Row(who, (", ".join(titles), scored, causes))
 
 
 def _facts(experiment: Experiment) -> tuple[Fact, ...]:
@@ -489,7 +536,7 @@ def _found(label: str, question: Question, result: QuestionResult, metric: str) 
         label=label,
         status=result.status.replace("_", " "),
         value=number(result.metrics.get(metric)),
-        rank=str(first.rank) if first else "–",
+        rank=_rank(question, query, first),
         lies=lies_in(result.evidence),
         answer=_answer(query),
         answer_kind="" if query is None else query.answer_kind,
@@ -497,6 +544,12 @@ def _found(label: str, question: Question, result: QuestionResult, metric: str) 
         error=result.error or "",
         excerpt=_excerpt(query, question, first),
     )
+
+
+def _rank(question: Question, query: Query | None, first: RetrievedChunk | None) -> str:
+    if query is None or not question.gold:
+        return ""
+    return f"evidence first in hit {first.rank}" if first else f"no evidence among the first {query.top_k} hits"
 
 
 def _answer(query: Query | None) -> str:
@@ -539,7 +592,7 @@ def _excerpt(query: Query | None, question: Question, first: RetrievedChunk | No
     place = " > ".join((chunk.document_name, *chunk.heading_path))
     if chunk.span is None or first is None:
         text = chunk.text if len(chunk.text) <= 2 * EXCERPT else f"{chunk.text[: 2 * EXCERPT]}…"
-        return Excerpt(hit.rank, place, (Part(text, False),), first is not None)
+        return Excerpt(hit.rank, place, (Part(_closer(text), False),), first is not None)
     marks = [Span(span.start - chunk.span.start, span.end - chunk.span.start) for span in _evidence_in(hit, question)]
     begin, end = max(0, marks[0].start - EXCERPT), min(len(chunk.text), marks[-1].end + EXCERPT)
     parts, reached = [Part("…" if begin else "", False)], begin
@@ -549,4 +602,10 @@ def _excerpt(query: Query | None, question: Question, first: RetrievedChunk | No
         parts.append(Part(chunk.text[start : max(start, mark.end)], True))
         reached = max(reached, mark.end)
     parts.append(Part(chunk.text[reached:end] + ("…" if end < len(chunk.text) else ""), False))
-    return Excerpt(hit.rank, place, tuple(part for part in parts if part.text), True)
+    shown = tuple(Part(_closer(part.text), part.is_evidence) for part in parts if part.text)
+    return Excerpt(hit.rank, place, shown, True)
+
+
+def _closer(text: str) -> str:
+    """Without blank lines, which take room and say nothing in an excerpt."""
+    return re.sub(r"\n\s*\n", "\n", text)
