@@ -413,9 +413,9 @@ def _unscored_metrics(experiment: Experiment, labels: Mapping[str, str], metrics
         same: dict[tuple[str, ...], list[str]] = {}
         for label, titles in by_label.items():
             same.setdefault(tuple(titles), []).append(label)
-        for titles, names in same.items():
+        for measures, names in same.items():
             who = "all strategies" if len(names) == worked else ", ".join(names)
-            yield Row(who, (", ".join(titles), scored, causes))
+            yield Row(who, (", ".join(measures), scored, causes))
 
 
 def _facts(experiment: Experiment) -> tuple[Fact, ...]:
