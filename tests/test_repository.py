@@ -130,7 +130,7 @@ def test_compose_variables_are_settings(compose: dict[str, Any], dockerfile: lis
 def test_passwords_come_from_the_environment_and_are_required(root: Path, compose: dict[str, Any]) -> None:
     text = (root / "docker-compose.yml").read_text(encoding="utf-8")
     variables = _VARIABLE.findall(text)
-    assert {name for name, _ in variables} == {"POSTGRES_PASSWORD", "QDRANT_API_KEY"}
+    assert {name for name, _ in variables} == {"POSTGRES_PASSWORD", "QDRANT_API_KEY", "API_KEYS"}
     assert all(rest.startswith(":?") for _, rest in variables)
     for service in compose["services"].values():
         for name, value in service["environment"].items():

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
-from app.api import benchmarks, documents, jobs, problems, queries, question_sets, strategies
+from app.api import benchmarks, documents, experiments, jobs, problems, queries, question_sets, strategies
 from app.api.middleware import Context, Guard, origins
 from engine.bench.plan import VERSION
 from engine.settings import Settings
@@ -45,6 +45,7 @@ def create_api(settings: Settings, workbench: Callable[[], Workbench]) -> FastAP
         queries.router,
         question_sets.router(settings),
         benchmarks.router,
+        experiments.router,
         jobs.router,
     ):
         app.include_router(router)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from app import logs
 from app.api import jobs, problems
@@ -15,6 +16,7 @@ from app.api.schemas import BenchmarkBody, specs_of
 from engine.bench.dry_run import DryRun
 from engine.errors import BadRequest
 from engine.records import Experiment, Plan, QuestionSet
+from engine.report import Exported, Format
 from engine.store import ExperimentSummary, Job
 from engine.workbench import Workbench
 
@@ -72,6 +74,39 @@ async def get_benchmark(
     )
 
 
+@router.get(
+    "/{experiment_id}/report",
+    response_class=HTMLResponse,
+    responses=problems.responses(401, 404, 422),
+)
+async def get_report(bench: Bench, experiment_id: Id) -> Response:
+    """The report as one HTML file that opens offline."""
+    return _file(await patient(bench.export, experiment_id, "html"), "inline")
+
+
+@router.get(
+    "/{experiment_id}/export",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}}}, **problems.responses(400, 401, 404, 422)},
+)
+async def export(
+    bench: Bench,
+    experiment_id: Id,
+    kind: Annotated[Format, Query(alias="format")] = "json",
+) -> Response:
+    """An experiment as a file."""
+    return _file(await patient(bench.export, experiment_id, kind), "attachment")
+
+
+def _file(exported: Exported, shown: str) -> Response:
+    # The report holds answers of models: whatever they wrote, no script runs in it.
+    headers = {
+        "Content-Disposition": f"{shown}; filename*=UTF-8''{quote(exported.name)}",
+        "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox",
+    }
+    return Response(exported.data, media_type=exported.media_type, headers=headers)
+
+
 @router.post("/{experiment_id}/cancel", response_model=jobs.JobView, responses=problems.responses(401, 404, 422))
 async def cancel(request: Request, bench: Bench, experiment_id: Id) -> Response:
     """Ask a benchmark to stop. What is finished is kept, and it can be resumed."""
@@ -81,11 +116,21 @@ async def cancel(request: Request, bench: Bench, experiment_id: Id) -> Response:
 @router.post(
     "/{experiment_id}/resume",
     response_model=Experiment,
-    responses={202: {"model": jobs.JobView}, **problems.responses(401, 404, 422)},
+    responses={202: {"model": jobs.JobView}, **problems.responses(401, 404, 422, 429)},
 )
-async def resume(request: Request, bench: Bench, experiment_id: Id, respond_async: RespondAsync) -> Response:
-    """Go on with a benchmark that was cancelled or failed. Only what is missing is done and paid for."""
-    return await _outcome(request, bench, await patient(bench.resume, experiment_id), respond_async, 200)
+async def resume(
+    request: Request,
+    bench: Bench,
+    experiment_id: Id,
+    respond_async: RespondAsync,
+    budget_usd: Annotated[
+        float | None,
+        Query(ge=0, le=1_000_000, description="A new budget for the whole run; left as it is when absent."),
+    ] = None,
+) -> Response:
+    """Go on with a benchmark that was cancelled or failed. Only what is missing or failed is done and paid for."""
+    job = await patient(bench.resume, experiment_id, budget_usd, request.state.owner)
+    return await _outcome(request, bench, job, respond_async, 200)
 
 
 async def _outcome(request: Request, workbench: Workbench, job: Job, respond_async: bool, status: int) -> Response:

@@ -1,0 +1,106 @@
+"""Commands carried out in this process, on the data folder of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from engine.bench.dry_run import DryRun
+from engine.bench.gate import Check
+from engine.bench.history import ExperimentComparison
+from engine.cli.backend import Indexed, JobStatus, Order
+from engine.cli.output import read
+from engine.models import Chunk, DocumentInfo, Node
+from engine.questions import Finding
+from engine.records import Experiment, Plan, Query, QuestionSet
+from engine.report import Exported
+from engine.store import ExperimentSummary, QuestionSetInfo
+from engine.strategies.describe import StrategyInfo
+from engine.workbench import Deletion, FileAdded, Workbench
+
+
+class Local:
+    def __init__(self, workbench: Workbench) -> None:
+        self.workbench = workbench
+
+    def close(self) -> None:
+        self.workbench.close()
+
+    def documents(self) -> list[DocumentInfo]:
+        return self.workbench.documents()
+
+    def add(self, path: Path) -> Iterator[FileAdded]:
+        return self.workbench.add_files(path, path.name)
+
+    def tree(self, document_id: str) -> Node:
+        return self.workbench.document(document_id).tree
+
+    def delete(self, document_id: str) -> Deletion:
+        return self.workbench.delete_document(document_id)
+
+    def chunks(self, document_id: str, spec: str) -> Sequence[Chunk]:
+        return self.workbench.chunk(document_id, self.workbench.written_spec(spec)).chunks
+
+    def preview(self, path: Path, spec: str) -> Sequence[Chunk]:
+        return self.workbench.preview(read(path), path.name, self.workbench.written_spec(spec)).chunks
+
+    def strategies(self) -> list[StrategyInfo]:
+        return self.workbench.strategy_infos()
+
+    def index(self, document_ids: Sequence[str], specs: Sequence[str]) -> Iterator[Indexed]:
+        for spec in self.workbench.written_specs(specs):
+            for document_id in document_ids:
+                (done,) = self.workbench.index([document_id], [spec])
+                yield Indexed(document_id, spec, len(done.chunk_set.chunks), done.reused, done.seconds)
+
+    def ask(
+        self, question: str, specs: Sequence[str], document_ids: Sequence[str] | None, top_k: int | None
+    ) -> list[Query]:
+        return self.workbench.ask(question, self.workbench.written_specs(specs), document_ids, top_k)
+
+    def question_sets(self) -> list[QuestionSetInfo]:
+        return self.workbench.question_sets()
+
+    def question_set(self, question_set_id: str) -> QuestionSet:
+        return self.workbench.question_set(question_set_id)
+
+    def add_questions(self, data: bytes, name: str, document_ids: Sequence[str] | None) -> QuestionSet:
+        return self.workbench.add_question_set(data, name, document_ids)
+
+    def check_questions(self, question_set_id: str) -> Sequence[Finding]:
+        return self.workbench.check_question_set(question_set_id)
+
+    def dry_run(self, order: Order) -> DryRun:
+        return self.workbench.dry_run(self._plan(order))
+
+    def start(self, order: Order) -> str:
+        return self.workbench.submit(self._plan(order)).job_id
+
+    def _plan(self, order: Order) -> Plan:
+        specs = self.workbench.written_specs(order.specs)
+        return self.workbench.plan(order.question_set_id, specs, order.document_ids, **order.options)
+
+    def job(self, job_id: str) -> JobStatus:
+        job = self.workbench.job(job_id)
+        return JobStatus(job.state, job.error, job.progress)
+
+    def cancel(self, job_id: str) -> None:
+        self.workbench.cancel(job_id)
+
+    def resume(self, experiment_id: str) -> str:
+        return self.workbench.resume(experiment_id).job_id
+
+    def experiments(self) -> list[ExperimentSummary]:
+        return self.workbench.experiments()
+
+    def experiment(self, experiment_id: str, *, queries: bool = True) -> Experiment:
+        return self.workbench.experiment(experiment_id, queries=queries)
+
+    def compare(self, experiment_ids: Sequence[str]) -> ExperimentComparison:
+        return self.workbench.compare(experiment_ids)
+
+    def check(self, baseline_id: str, candidate_id: str, metric: str, max_drop: float) -> Check:
+        return self.workbench.check(baseline_id, candidate_id, metric, max_drop)
+
+    def export(self, experiment_id: str, kind: str) -> Exported:
+        return self.workbench.export(experiment_id, kind)
