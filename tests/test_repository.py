@@ -141,7 +141,7 @@ def test_passwords_come_from_the_environment_and_are_required(root: Path, compos
 def test_app_finds_its_services(compose: dict[str, Any]) -> None:
     services = compose["services"]
     values = {name.lower(): _VARIABLE.sub("secret", value) for name, value in services["app"]["environment"].items()}
-    settings = load_settings(**values)
+    settings = load_settings(**{**values, "api_keys": f"team:{'0' * 64}"})
     database = make_url(settings.resolved_database_url)
     postgres = services["postgres"]["environment"]
     assert (database.drivername, database.host, database.port) == ("postgresql+psycopg", "postgres", 5432)

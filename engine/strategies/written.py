@@ -23,6 +23,12 @@ def read(text: str) -> Written:
     return Written(name, values)
 
 
+def write(spec: Written) -> str:
+    """The text that `read` turns into the same."""
+    params = ",".join(f"{name}={value}" for name, value in spec.params.items())
+    return f"{spec.name}:{params}" if params else spec.name
+
+
 def read_grid(text: str) -> list[Written]:
     """Every combination of the values between bars, the last parameter changing fastest. Raises BadRequest."""
     name, values = _split(text)
