@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import os
 import re
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from sqlalchemy import make_url
 from streamlit import config as streamlit_config
 
@@ -21,22 +24,77 @@ from engine.settings import Settings, load_settings
 from engine.strategies import registry
 
 SETTINGS = {name.upper() for name in Settings.model_fields}
-_PIN = re.compile(r"([A-Za-z0-9_.-]+)(?:\[[a-z,]+\])?==([^\s;]+)")
 _VARIABLE = re.compile(r"\$\{(\w+)([^}]*)\}")
 
 
 # Requirements
 
 
+def pins(root: Path, name: str) -> list[list[Requirement]]:
+    """What a file of requirements names itself, block by block: first what is imported, then what that needs."""
+    blocks = (root / name).read_text(encoding="utf-8").split("\n\n")
+    return [
+        [Requirement(line) for line in block.splitlines() if line and not line.startswith(("#", "-r "))]
+        for block in blocks
+    ]
+
+
+def needed(wanted: list[Requirement]) -> set[str]:
+    """The names of the wanted distributions and of all they need here, as their metadata says."""
+    names: set[str] = set()
+    seen: set[tuple[str, str]] = set()
+    while wanted:
+        requirement = wanted.pop()
+        names.add(canonicalize_name(requirement.name))
+        for extra in {"", *requirement.extras} - {e for name, e in seen if name == requirement.name}:
+            seen.add((requirement.name, extra))
+            for line in importlib.metadata.requires(requirement.name) or ():
+                further = Requirement(line)
+                if further.marker is None or further.marker.evaluate({"extra": extra}):
+                    wanted.append(further)
+    return names
+
+
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
-def test_requirements_are_pinned_and_installed(root: Path, name: str) -> None:
-    lines = (root / name).read_text(encoding="utf-8").splitlines()
-    wanted = [line for line in lines if line and not line.startswith(("#", "-r "))]
-    pins = [_PIN.fullmatch(line) for line in wanted]
-    assert all(pins), "every line is an exact pin"
-    assert {pin[1]: importlib.metadata.version(pin[1]) for pin in pins if pin} == {
-        pin[1]: pin[2] for pin in pins if pin
+def test_requirements_are_exact_and_installed(root: Path, name: str) -> None:
+    for pin in (pin for block in pins(root, name) for pin in block):
+        assert str(pin.specifier) == f"=={importlib.metadata.version(pin.name)}", pin.name
+
+
+def test_requirements_are_complete_and_nothing_more(root: Path) -> None:
+    product, dev = pins(root, "requirements.txt"), pins(root, "requirements-dev.txt")
+    of_product = {canonicalize_name(pin.name) for block in product for pin in block}
+    of_dev = {canonicalize_name(pin.name) for block in dev for pin in block}
+    assert of_product == needed(list(product[0]))
+    assert of_dev == needed(list(dev[0])) - of_product
+
+
+def test_every_imported_library_is_pinned_by_name(root: Path) -> None:
+    named = {
+        canonicalize_name(pin.name)
+        for name in ("requirements.txt", "requirements-local.txt")
+        for pin in pins(root, name)[0]
     }
+    of_module = importlib.metadata.packages_distributions()
+    known = sys.stdlib_module_names | {"app", "engine", "pages", "samples"}
+    for path in (path for folder in ("app", "engine", "pages") for path in (root / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                modules = [node.module]
+            for module in {module.partition(".")[0] for module in modules} - known:
+                candidates = {canonicalize_name(name) for name in of_module.get(module, [module])}
+                assert candidates & named, f"{path.relative_to(root)} imports {module}"
+
+
+def test_extras_differ_from_the_product_only_by_what_they_add(root: Path) -> None:
+    product = {canonicalize_name(pin.name) for block in pins(root, "requirements.txt") for pin in block}
+    for name in ("requirements-local.txt", "requirements-bench.txt"):
+        text = (root / name).read_text(encoding="utf-8")
+        added = [pin for block in pins(root, name) for pin in block]
+        assert "-r requirements.txt" in text.splitlines()
+        assert all(re.fullmatch("==[^*]+", str(pin.specifier)) for pin in added)
+        assert not product & {canonicalize_name(pin.name) for pin in added}
 
 
 # Dockerfile
@@ -212,7 +270,7 @@ def test_chart_colours_are_as_many_as_streamlit_takes(theme: dict[str, Any]) -> 
 def test_make_has_the_promised_targets(root: Path) -> None:
     text = (root / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z][a-z-]*)(?: [a-z-]+)*:", text, re.MULTILINE))
-    assert {"run", "test", "lint", "bench", "clean"} <= targets
+    assert {"run", "test", "test-local", "lint", "bench", "clean"} <= targets
 
 
 def test_ci_is_a_sound_script(root: Path) -> None:
@@ -221,6 +279,7 @@ def test_ci_is_a_sound_script(root: Path) -> None:
     text = script.read_text(encoding="utf-8")
     assert "set -euo pipefail" in text
     assert "make test ARGS=--fail-on-skip" in text
+    assert "make test-local" in text
     bash = shutil.which("bash")
     assert bash is not None
     assert subprocess.run([bash, "-n", str(script)], check=False, timeout=60).returncode == 0
@@ -261,7 +320,10 @@ def test_part_is_missing():
     ("reason", "code"),
     [("no browser here", 1), ("QDRANT_TEST_URL names no Qdrant server", 0), ("requirements-local is not installed", 0)],
 )
-def test_ci_fails_when_a_part_is_missing(root: Path, tmp_path: Path, reason: str, code: int) -> None:
+def test_ci_fails_when_a_part_is_missing(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, code: int
+) -> None:
+    monkeypatch.delenv("QDRANT_TEST_URL", raising=False)
     shutil.copy(root / "tests" / "conftest.py", tmp_path)
     (tmp_path / "test_probe.py").write_text(_PROBE.format(reason=reason), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fail-on-skip", "--rootdir", "."]

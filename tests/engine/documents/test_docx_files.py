@@ -20,7 +20,7 @@ from engine.models import NodeKind
 from tests.engine.documents.word import SETTINGS, W_NS, labels, notices, numbered_nodes, p, read, style, word
 
 FILES = Path(__file__).parents[4] / "shared" / "data" / "docx"
-needs_files = pytest.mark.skipif(not FILES.is_dir(), reason="the public test documents are not beside the repository")
+needs_files = pytest.mark.skipif(not FILES.is_dir(), reason="../shared/data is not there")
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
 
 
