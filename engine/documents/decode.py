@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from charset_normalizer import from_bytes
 
 from engine.documents.names import shown
+from engine.documents.sniff import utf16_without_mark
 from engine.errors import BadDocument
 from engine.models import Notice, Span
 
@@ -67,7 +68,7 @@ def clean_value(value: Any) -> str:
 
 
 def decode(data: bytes, name: str) -> Decoded:
-    """Clean text of a text file: by its byte order mark, else as UTF-8, else as detected.
+    """Clean text of a text file: by its byte order mark, as UTF-16 where every other byte is 0, as UTF-8, else as detected.
 
     UTF-8 with a few broken bytes stays UTF-8: another encoding would spoil every other letter. Raises BadDocument when
     no encoding fits.
@@ -75,6 +76,8 @@ def decode(data: bytes, name: str) -> Decoded:
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return _tolerant(data[len(mark) :], encoding)
+    if order := utf16_without_mark(data):
+        return _tolerant(data, order)
     try:
         return _decoded(data.decode("utf-8", "surrogatepass"), "utf-8")
     except UnicodeDecodeError:

@@ -16,11 +16,14 @@ from engine.documents.decode import clean, clean_value, decode, non_blank
 from engine.documents.html_table import Cell, grid, is_layout
 from engine.documents.limits import check_paragraphs
 from engine.documents.names import shown
-from engine.documents.patterns import PLAIN, Hint, assign
+from engine.documents.patterns import PLAIN, Hint, assign, split_number
 from engine.documents.tree import build
 from engine.errors import BadDocument
 from engine.models import NodeKind, Notice
 from engine.settings import Settings
+
+MAX_NESTING = 256
+"""Deepest nesting of elements: the walk is recursive."""
 
 _LEFT_OUT = {
     "nav": "Navigation was left out.",
@@ -99,20 +102,21 @@ READER = HtmlReader()
 def html_content(markup: str, name: str) -> HtmlContent:
     """The blocks of an HTML page or fragment, in reading order. Nothing is fetched, no script is run.
 
-    Raises BadDocument when elements are nested deeper than the parser allows (256), because the rest would be lost.
+    Raises BadDocument when elements are nested deeper than `MAX_NESTING`.
     """
     content = HtmlContent()
     markup = _XML_DECLARATION.sub("", clean(markup).text, count=1)
     if not markup.strip():
         return content
-    parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False)
+    # Without `huge_tree` the parser gives up on pages of more than 10 MB; the upload limit bounds their size here.
+    parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         root = etree.fromstring(markup.encode("utf-8"), parser)
     except etree.XMLSyntaxError as error:
         if "memory" in str(error).lower():
             raise MemoryError from None
         root = None
-    if any("xcessive depth" in entry.message or "huge" in entry.message for entry in parser.error_log):
+    if root is not None and _is_too_deep(root):
         raise BadDocument(
             f"{shown(name)} nests its content too deeply to be read whole. Nothing was stored. "
             "Save it again in a simpler form, or as PDF, and upload that."
@@ -125,6 +129,13 @@ def html_content(markup: str, name: str) -> HtmlContent:
     walker.finish()
     content.metadata |= _metadata(root)
     return content
+
+
+def _is_too_deep(root: Any) -> bool:
+    level = [root]
+    for _ in range(MAX_NESTING):
+        level = [child for element in level for child in element]
+    return bool(level)
 
 
 def _markup(data: bytes, name: str) -> tuple[str, tuple[Notice, ...]]:
@@ -247,7 +258,7 @@ class _Walker:
         if self._list_depth:
             self._paragraph(text)
         else:
-            self._add(Block(NodeKind.SECTION, text, level=level, rule="heading"))
+            self._add(split_number(Block(NodeKind.SECTION, text, level=level, rule="heading")))
 
     def _on_br(self, _: Any) -> None:
         self._buffer.append("\n")

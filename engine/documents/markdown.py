@@ -14,7 +14,7 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from engine.documents.base import Block, Parsed
 from engine.documents.decode import Lines, clean_value, decode, non_blank
 from engine.documents.limits import check_paragraphs
-from engine.documents.patterns import PLAIN, Hint
+from engine.documents.patterns import PLAIN, Hint, split_number
 from engine.documents.placing import fill_gaps, structured
 from engine.documents.tree import Placed, nest
 from engine.models import NodeKind, Span
@@ -102,7 +102,7 @@ class _Walk:
             return
         span = self._span(token)
         block = Block(NodeKind.SECTION, plain(content), level=int(token.tag[1]), rule="heading")
-        self._place(Placed(block, span, heading=span))
+        self._place(Placed(split_number(block), span, heading=span))
 
     def _item(self, index: int) -> int:
         token, first = self._tokens[index], self._tokens[index + 1]

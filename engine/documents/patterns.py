@@ -432,5 +432,5 @@ def _by_size(blocks: Sequence[Block], looks: Sequence[Hint]) -> dict[int, int]:
 
 
 def _ranked(form: dict[int, tuple[float, bool, bool, bool]]) -> dict[int, int]:
-    classes = sorted(set(form.values()), reverse=True)
-    return {position: min(classes.index(look) + 1, _FORM_LEVELS) for position, look in form.items()}
+    ranks = {look: rank for rank, look in enumerate(sorted(set(form.values()), reverse=True), start=1)}
+    return {position: min(ranks[look], _FORM_LEVELS) for position, look in form.items()}

@@ -14,7 +14,7 @@ from engine.documents.base import Block, Parsed
 from engine.documents.decode import clean, clean_value, non_blank
 from engine.documents.limits import check_paragraphs
 from engine.documents.names import shown
-from engine.documents.patterns import Hint, assign
+from engine.documents.patterns import Hint, assign, split_number
 from engine.documents.pdf_layout import Joiner, Line, Paragraph, Table, Word, in_reading_order, normalised, paragraphs
 from engine.documents.tree import build
 from engine.errors import BadDocument
@@ -418,7 +418,8 @@ def _blocks(
         if item.lines[-1].page != item.lines[0].page:
             attributes["last_page"] = item.lines[-1].page
         if index in levels:
-            blocks.append(Block(NodeKind.SECTION, text, level=levels[index], rule=rule, attributes=attributes))
+            section = Block(NodeKind.SECTION, text, level=levels[index], rule=rule, attributes=attributes)
+            blocks.append(split_number(section))
         else:
             blocks.append(Block(NodeKind.PARAGRAPH, text, rule="layout", attributes=attributes))
         hints.append(Hint(bold=item.bold, size=item.size, contents=clauses.is_contents_line(text)))
@@ -467,8 +468,8 @@ def _size_levels(grouped: Sequence[Paragraph | Table], texts: Sequence[str]) -> 
             text = texts[index]
             if len(text) <= _LONG_HEADING and any(map(str.isalpha, text)) and not text.endswith((".", ",", ";")):
                 large[index] = item.size
-    sizes = sorted(set(large.values()), reverse=True)
-    return {index: min(sizes.index(size) + 1, 6) for index, size in large.items()}
+    ranks = {size: rank for rank, size in enumerate(sorted(set(large.values()), reverse=True), start=1)}
+    return {index: min(ranks[size], 6) for index, size in large.items()}
 
 
 def _body_size(lines: Iterable[Line]) -> float:

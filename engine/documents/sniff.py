@@ -177,11 +177,20 @@ def _old_office(data: bytes, name: str) -> BadDocument:
 
 
 def _looks_binary(data: bytes) -> bool:
-    """Whether the first 64 KB are not text in UTF-8, UTF-16/32 with a mark, or a one-byte or CJK encoding."""
+    """Whether the first 64 KB are not text in UTF-8, UTF-16, UTF-32 with a mark, or a one-byte or CJK encoding."""
     if data.startswith(_BOMS):
         return False
-    head = data[: 64 * 1024].decode("latin-1")
+    head = data[: 64 * 1024].decode(utf16_without_mark(data) or "latin-1", "replace")
     return len(_CONTROL.findall(head)) > max(1, MAX_CONTROL_SHARE * len(head))
+
+
+def utf16_without_mark(data: bytes) -> str | None:
+    """The byte order of text in UTF-16 that does not begin with a mark: every other byte of Western text is 0."""
+    head = data[: 4 * 1024]
+    zeros = (head[0::2].count(0), head[1::2].count(0))
+    if min(zeros) == 0 and max(zeros) > len(head) / 4:
+        return "utf-16-le" if zeros[1] else "utf-16-be"
+    return None
 
 
 def _misnamed(name: str, found: FileType, promised: FileType) -> BadDocument:

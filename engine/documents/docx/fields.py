@@ -45,23 +45,31 @@ class _Field:
     in_result: bool = False
     form: Any | None = None
 
+    @property
+    def is_contents(self) -> bool:
+        return self.instruction.split(None, 1)[:1] == ["TOC"]
+
 
 class Fields:
     """The fields that are open at one place of a story."""
 
     def __init__(self, tally: Tally) -> None:
         self._open: list[_Field] = []
+        self._instructing = 0
+        """Open fields that are still in their instruction."""
+        self._contents = 0
+        """Open tables of contents."""
         self._tally = tally
 
     @property
     def shows(self) -> bool:
         """Whether text here is seen: no open field is still in its instruction."""
-        return all(field.in_result for field in self._open)
+        return not self._instructing
 
     @property
     def in_contents(self) -> bool:
-        """Whether a table of contents is open."""
-        return any(field.instruction.split(None, 1)[:1] == ["TOC"] for field in self._open)
+        """Whether a table of contents is open, in its result."""
+        return self._contents > 0
 
     def instruct(self, text: str) -> None:
         if self._open and not self._open[-1].in_result and len(self._open[-1].instruction) < _LONGEST_INSTRUCTION:
@@ -72,10 +80,15 @@ class Fields:
         kind = element.get(W + "fldCharType")
         if kind == "begin":
             self._open.append(_Field(form=element.find(W + "ffData")))
-        elif kind == "separate" and self._open:
+            self._instructing += 1
+        elif kind == "separate" and self._open and not self._open[-1].in_result:
             self._open[-1].in_result = True
+            self._instructing -= 1
+            self._contents += self._open[-1].is_contents
         elif kind == "end" and self._open:
             field = self._open.pop()
+            self._instructing -= not field.in_result
+            self._contents -= field.in_result and field.is_contents
             self._note_outside(field.instruction)
             if not field.in_result and self.shows:
                 return self._shown(field)

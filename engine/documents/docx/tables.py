@@ -66,12 +66,13 @@ class TableReader:
         """Content that stands in the table but in no cell of it."""
 
     def rows(self, table: Any) -> Iterator[tuple[Any, list[Cell]]]:
-        """Row elements with their empty cells. Deleted rows are counted and left out."""
+        """Row elements with their empty cells. Deleted and hidden rows are counted and left out."""
         for row in self._inner(table, W + "tr"):
             properties = row.find(W + "trPr")
-            if properties is not None and properties.find(W + "del") is not None:
+            deleted = properties is not None and properties.find(W + "del") is not None
+            if deleted or toggle(properties, "hidden"):
                 for text in row.iter(W + "t", W + "delText"):
-                    self._tally.add("deleted", len("".join(own_text(text).split())))
+                    self._tally.add("deleted" if deleted else "hidden", len("".join(own_text(text).split())))
                 continue
             yield row, self._cells(row, properties)
 

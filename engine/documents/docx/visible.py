@@ -5,6 +5,7 @@ It answers "text kept: N of M": every run of visible text of the document must s
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -16,6 +17,9 @@ from engine.documents.docx.xml import MC, A, M, V, W, own_text, toggle, value
 _NEAR = 400
 """Squeezed characters behind the last find in which a short text is expected."""
 _UNLIKELY_TWICE = 24
+_ESCAPED_PIPE = re.compile(r"\\+\|")
+_UNIT_ENDS = re.compile(r"\n|(?<!\\)\||<br>")
+"""Ends of a line, a cell of a table or a line in a cell."""
 _NOT_SHOWN = frozenset(
     (W + "del", W + "moveFrom", W + "delText", W + "instrText", W + "rPr", W + "pPr", W + "sdtPr", W + "tblPr", W + "trPr", W + "tcPr")
 )  # fmt: skip
@@ -50,8 +54,10 @@ def count_text(segments: Iterable[list[str]], canonical: str) -> TextCount:
             astray[whole] = squeezed
         else:
             position = place + len(whole)
+    # Whole lines and cells are counted once for all: searching the text for each would take time times text.
+    units = Counter(map(_squeezed, _UNIT_ENDS.split(canonical))) if astray else Counter()
     for whole, count in needed.items():
-        if whole not in astray:
+        if whole not in astray or units[whole] >= count:
             kept += len(whole) * count
             continue
         found = min(count, haystack.count(whole))
@@ -61,12 +67,14 @@ def count_text(segments: Iterable[list[str]], canonical: str) -> TextCount:
 
 
 def _squeezed(text: str) -> str:
-    return "".join(text.split()).replace("\\|", "|").replace("<br>", "")
+    return _ESCAPED_PIPE.sub("|", "".join(text.split()).replace("<br>", ""))
 
 
 def visible_segments(root: Any, styles: StyleSheet) -> Iterator[list[str]]:
     """Visible text below an element, one list of pieces per paragraph, text boxes and tables included."""
     fields: list[bool] = []
+    """Per open field, whether it shows its result already."""
+    instructing = 0
     done: list[list[str]] = []
     loose: list[str] = []
     stack: list[tuple[Any, list[str], str | None]] = [(root, loose, None)]
@@ -76,7 +84,7 @@ def visible_segments(root: Any, styles: StyleSheet) -> Iterator[list[str]]:
         if not isinstance(tag, str) or tag in _NOT_SHOWN:
             continue
         if tag == W + "fldChar":
-            _step(fields, node.get(W + "fldCharType"))
+            instructing += _step(fields, node.get(W + "fldCharType"))
             continue
         if tag in (W + "p", A + "p"):
             pieces = []
@@ -85,9 +93,9 @@ def visible_segments(root: Any, styles: StyleSheet) -> Iterator[list[str]]:
         elif tag == W + "r" and _is_hidden(node, style, styles):
             stack.extend((mark, pieces, style) for mark in reversed(node.findall(W + "fldChar")))
             continue
-        elif tag == W + "tr" and node.find(f"{W}trPr/{W}del") is not None:
+        elif tag == W + "tr" and _row_is_hidden(node.find(W + "trPr")):
             continue
-        elif all(fields):
+        elif not instructing:
             pieces.extend(_own(node))
         children = list(node)
         if tag == MC + "AlternateContent":
@@ -98,13 +106,22 @@ def visible_segments(root: Any, styles: StyleSheet) -> Iterator[list[str]]:
     yield loose
 
 
-def _step(fields: list[bool], kind: str | None) -> None:
+def _step(fields: list[bool], kind: str | None) -> int:
+    """Takes a field mark in; returns by how many the fields still in their instruction change."""
     if kind == "begin":
         fields.append(False)
-    elif kind == "separate" and fields:
+        return 1
+    if kind == "separate" and fields and not fields[-1]:
         fields[-1] = True
-    elif kind == "end" and fields:
-        fields.pop()
+        return -1
+    if kind == "end" and fields:
+        return -1 if not fields.pop() else 0
+    return 0
+
+
+def _row_is_hidden(properties: Any | None) -> bool:
+    """Whether a row was deleted or is hidden."""
+    return properties is not None and (properties.find(W + "del") is not None or bool(toggle(properties, "hidden")))
 
 
 def _own(node: Any) -> list[str]:

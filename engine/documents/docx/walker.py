@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -62,6 +64,8 @@ class Walker:
         self._name = name
         self._inline = InlineReader(styles, tally, notes)
         self._pending: Inline | None = None
+        self._waiting: deque[tuple[str, str]] | None = None
+        """In the text of a note: where notes that it refers to wait for their turn."""
         self._in_contents = 0
         self._index = 0
         self.inserted = Inserted()
@@ -160,8 +164,10 @@ class Walker:
         items = self._text_items(inline, label, properties, style, in_contents)
         for attached in inline.attached:
             items.extend(self._attached_items(attached))
-        for kind, note_id in inline.note_ids:
-            items.extend(self._note_items(kind, note_id))
+        if self._waiting is not None:
+            self._waiting.extend(inline.note_ids)
+        else:
+            items.extend(self._note_items(inline.note_ids))
         return items
 
     def _label(self, properties: Any | None, style: str | None, inline: Inline) -> Label | None:
@@ -251,15 +257,20 @@ class Walker:
         self._container(container, items)
         return items
 
-    def _note_items(self, kind: str, note_id: str) -> list[Item]:
-        note = self._notes.open(kind, note_id)
-        if note is None:
-            return []
-        items = self._story().walk(note.element)
-        text = "\n".join(flat_text(item.block) for item in items if item.block.kind is not NodeKind.NOTE)
-        nested = [item for item in items if item.block.kind is NodeKind.NOTE]
-        block = Block(NodeKind.NOTE, text, label=note.marker, attributes={"note": kind})
-        return [Item(block), *nested]
+    def _note_items(self, references: Iterable[tuple[str, str]]) -> list[Item]:
+        """The notes that are referred to, then those that they refer to. A chain of them may be of any length."""
+        found: list[Item] = []
+        waiting = deque(references)
+        while waiting:
+            kind, note_id = waiting.popleft()
+            note = self._notes.open(kind, note_id)
+            if note is None:
+                continue
+            story = self._story()
+            story._waiting = waiting
+            text = "\n".join(flat_text(item.block) for item in story.walk(note.element))
+            found.append(Item(Block(NodeKind.NOTE, text, label=note.marker, attributes={"note": kind})))
+        return found
 
     # --- tables --------------------------------------------------------------------------------------------------
 

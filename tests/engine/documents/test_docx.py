@@ -108,6 +108,16 @@ def test_hidden_text_is_left_out_and_counted_also_when_a_style_hides_it() -> Non
     assert parsed.kept_characters == parsed.visible_characters == 8
 
 
+def test_hidden_rows_are_left_out_and_counted() -> None:
+    hidden = f"<w:tr><w:trPr><w:hidden/></w:trPr>{cell('secret')}{cell('too')}</w:tr>"
+    shown = f"<w:tr><w:trPr><w:hidden w:val='0'/></w:trPr>{cell('a')}{cell('b')}</w:tr>"
+    parsed = read_body(f"<w:tbl><w:tblGrid/>{hidden}{shown}</w:tbl>")
+
+    assert "secret" not in parsed.text
+    assert notices(parsed) == {"hidden": 9}
+    assert parsed.kept_characters == parsed.visible_characters == 2
+
+
 def test_special_characters_of_runs() -> None:
     content = (
         "<w:r><w:t>co</w:t><w:noBreakHyphen/><w:t>op</w:t><w:softHyphen/><w:tab/><w:t>x</w:t>"
@@ -196,6 +206,19 @@ def test_notes_are_marked_in_place_and_stand_at_the_end_of_their_article() -> No
     assert [node.label for node in parsed.tree.walk() if node.kind is K.NOTE] == ["1", "2", "e1"]
     assert parsed.kept_characters == parsed.visible_characters
     assert notices(parsed)["note"] == 1
+
+
+def test_notes_may_refer_to_notes_without_end() -> None:
+    mark = '<w:r><w:footnoteReference w:id="{}"/></w:r>'
+    footnotes = "".join(
+        f'<w:footnote w:id="{number}">{p(f"n{number}", mark.format((number + 1) % 1000))}</w:footnote>'
+        for number in range(1000)
+    )
+    parsed = read_body(p("x", mark.format(0)), footnotes=footnotes)
+
+    assert parsed.text.startswith("x[^1]\n\n[^1]: n0[^2]\n\n[^2]: n1[^3]")
+    assert parsed.text.endswith("[^1000]: n999[^1]")
+    assert parsed.kept_characters == parsed.visible_characters
 
 
 def test_equations_are_linear_text() -> None:
@@ -433,6 +456,25 @@ def test_merged_cells_repeat_their_text_and_the_header_is_found() -> None:
     rows_found = [node for node in parsed.tree.walk() if node.kind is K.ROW]
     assert [row.attributes.get("header", False) for row in rows_found] == [True, False, False, False]
     assert parsed.kept_characters == parsed.visible_characters
+
+
+def test_what_a_cell_writes_itself_is_not_taken_for_an_escape() -> None:
+    parsed = read_body(table([cell("a|b"), cell("c\\|d")], [cell("&lt;br&gt;"), cell("|")]))
+
+    assert parsed.text.endswith("| a\\|b | c\\\\|d |\n| <br> | \\| |")
+    assert parsed.kept_characters == parsed.visible_characters
+
+
+def test_text_behind_long_repeated_cells_is_found_again() -> None:
+    restart, go_on = '<w:vMerge w:val="restart"/>', "<w:vMerge/>"
+    rows = [
+        [cell("m" * 450 if number == 0 else "", properties=go_on if number else restart), cell(f"r{number}")]
+        for number in range(4)
+    ]
+    parsed = read_body(table(*rows))
+
+    assert parsed.text.count("m" * 450) == 4
+    assert parsed.kept_characters == parsed.visible_characters == 450 + 8
 
 
 def test_a_bold_first_row_is_a_header() -> None:

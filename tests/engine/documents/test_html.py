@@ -162,6 +162,16 @@ def test_too_deep_pages_are_refused_not_cut() -> None:
         read("<div>" * 400 + "text" + "</div>" * 400)
 
 
+def test_large_pages_are_read_whole() -> None:
+    picture = f'<img src="data:image/png;base64,{"A" * 11_000_000}">'
+    assert read(f"<html><body>{picture}<p>text</p>").text == "text"
+
+
+def test_numbers_of_headings_are_labels() -> None:
+    section = nodes(read("<h1>2.1 Scope</h1><p>x</p>"), NodeKind.SECTION)[0]
+    assert (section.label, section.title, section.number_path) == ("2.1", "Scope", (2, 1))
+
+
 def test_a_page_without_text_is_refused() -> None:
     with pytest.raises(BadDocument, match="no text outside of scripts and navigation"):
         READER.read(b"<html><body><script>app()</script></body></html>", "a.html", Settings(_env_file=None))

@@ -51,6 +51,11 @@ def test_titles_carry_no_markup() -> None:
     assert plain("x" * 3000) == "x" * 3000
 
 
+def test_numbers_of_headings_are_labels() -> None:
+    section = only(read("## 2.1 *Scope*\n\nx"), NodeKind.SECTION)
+    assert (section.label, section.title, section.number_path) == ("2.1", "Scope", (2, 1))
+
+
 def test_article_headings_become_articles() -> None:
     parsed = read("# Chapter I\n\n## Article 1 Scope\n\nThis.\n\n## Article 2\n\nThat.\n\n## Article 3\n\nSo.")
     articles = nodes(parsed, NodeKind.ARTICLE)

@@ -69,10 +69,10 @@ def test_the_outline_makes_headings_and_wins_over_sizes() -> None:
     first = PdfPage().text(72, 760, "LOUD", 24).text(72, 720, "1. Purpose").lines(72, 690, *LOREM)
     second = PdfPage().text(72, 760, "2. Scope").lines(72, 730, *LOREM)
     parsed = read(pdf([first, second], outline=[("Purpose", 1), ("2. Scope", 2)]))
-    assert [(node.title, node.rule) for node in nodes(parsed, NodeKind.SECTION)] == [
-        ("Preamble", "implied"),
-        ("1. Purpose", "outline"),
-        ("2. Scope", "outline"),
+    assert [(node.label, node.title, node.rule) for node in nodes(parsed, NodeKind.SECTION)] == [
+        (None, "Preamble", "implied"),
+        ("1.", "Purpose", "outline"),
+        ("2.", "Scope", "outline"),
     ]
 
 

@@ -29,6 +29,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
         (b"x = 1", "a.py", FileType.CODE),
         (b"int x;", "a.cpp", FileType.CODE),
         (b"plain", "a.unknown", FileType.TEXT),
+        ("plain".encode("utf-16-le"), "a.txt", FileType.TEXT),
         ("Grüße".encode("utf-16"), "a.txt", FileType.TEXT),
         ("Grüße".encode("cp1252"), "a.txt", FileType.TEXT),
         (b"one NUL \0 in a text", "a.txt", FileType.TEXT),

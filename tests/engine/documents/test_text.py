@@ -90,6 +90,8 @@ def test_line_ends_become_newlines(ending: str) -> None:
         (codecs.BOM_UTF16_BE + "Größe".encode("utf-16-be"), "utf-16-be"),
         (codecs.BOM_UTF32_LE + "Größe".encode("utf-32-le"), "utf-32-le"),
         ("Größe".encode(), "utf-8"),
+        ("Größe".encode("utf-16-le"), "utf-16-le"),
+        ("Größe".encode("utf-16-be"), "utf-16-be"),
     ],
 )
 def test_byte_order_marks_and_utf8(data: bytes, encoding: str) -> None:
