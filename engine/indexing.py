@@ -9,7 +9,7 @@ from engine.errors import NeedsModel
 from engine.index.base import ChunkIndex, IndexPoint, collection_name
 from engine.models import ChunkSet, StrategySpec
 from engine.providers.base import Models, Vectors
-from engine.store import Store
+from engine.store import IndexState, Store
 from engine.strategies import registry
 from engine.strategies.base import Need
 from engine.strategies.late_chunking import embed_query
@@ -59,7 +59,7 @@ def index_document(source: Source, spec: StrategySpec, models: Models, index: Ch
     made_with = chunked_with(spec, models)
     known = store.chunk_set(document_id, spec, made_with)
     state = store.index_state(document_id, spec.spec_id, model)
-    if known is not None and state is not None and state.ready:
+    if known is not None and state is not None and state.ready and _is_there(state, spec, index):
         seconds = {**known.seconds, **state.seconds}
         return Indexed(known, seconds, reused=True, vector_bytes=_bytes(len(known.chunks), spec, models))
 
@@ -88,6 +88,11 @@ def index_document(source: Source, spec: StrategySpec, models: Models, index: Ch
     spent = {stage: seconds[stage] for stage in ("embed", "upsert")}
     store.finish_index(document_id, spec, model, len(points), spent)
     return Indexed(chunk_set, seconds, reused=False, vector_bytes=int(vectors.nbytes))
+
+
+def _is_there(state: IndexState, spec: StrategySpec, index: ChunkIndex) -> bool:
+    """Whether the index still has the points it is known to have: a folder can be deleted, a server emptied."""
+    return index.count(collection_name(spec.strategy_name), spec.spec_id, state.document_id) == state.points
 
 
 def _bytes(vectors: int, spec: StrategySpec, models: Models) -> int:
