@@ -456,8 +456,11 @@ class Workbench:
         self._store.delete_question_set(question_set_id)
 
     def _document_ids(self, document_ids: Sequence[str] | None) -> list[str]:
-        """The given documents, or all. Raises BadRequest when there are none."""
-        chosen = list(document_ids) if document_ids is not None else [d.document_id for d in self.documents()]
+        """The given documents, or all. Raises BadRequest when there are none, NotFound for one that does not exist."""
+        known = [info.document_id for info in self.documents()]
+        chosen = known if document_ids is None else list(document_ids)
+        for document_id in set(chosen) - set(known):
+            self._store.document_info(document_id)
         if not chosen:
             raise BadRequest("There are no documents yet. Upload one, or load the samples, then try again.")
         return chosen

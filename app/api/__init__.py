@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
 from app.api import benchmarks, documents, experiments, jobs, problems, queries, question_sets, strategies
-from app.api.middleware import Context, Guard, origins
+from app.api.middleware import BodyLimit, Context, Guard, origins
 from engine.bench.plan import VERSION
 from engine.settings import Settings
 from engine.workbench import Workbench
@@ -17,6 +17,8 @@ from engine.workbench import Workbench
 PREFIX = "/api/v1"
 JSON_BYTES = 4 * 1024 * 1024
 """Largest request that is no upload."""
+FORM_BYTES = 64 * 1024
+"""What a form adds around the file in it."""
 
 _DESCRIPTION = """Documents, strategies, queries and benchmarks of Chunkscope.
 
@@ -33,22 +35,23 @@ def create_api(settings: Settings, workbench: Callable[[], Workbench]) -> FastAP
         # Their pages load scripts from the internet.
         docs_url=None,
         redoc_url=None,
-        max_body_size=JSON_BYTES,
         redirect_slashes=False,
     )
     app.state.workbench = workbench
     app.state.background = jobs.Background()
     problems.install(app)
     for router in (
-        documents.router(settings),
+        documents.router,
         strategies.router,
         queries.router,
-        question_sets.router(settings),
+        question_sets.router,
         benchmarks.router,
         experiments.router,
         jobs.router,
     ):
         app.include_router(router)
+    largest_upload = settings.max_upload_mb * 1024 * 1024 + FORM_BYTES
+    app.add_middleware(BodyLimit, largest=JSON_BYTES, largest_upload=largest_upload)
     app.add_middleware(Guard, settings=settings)
     if allowed := origins(settings):
         app.add_middleware(

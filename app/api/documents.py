@@ -13,106 +13,106 @@ from app.api.answers import Bench, Id, Page, Pages, RespondAsync, answer, dumped
 from app.api.schemas import ChunkPage, DeletionView, ProcessBody, Processed, UploadResult, specs_of
 from engine.errors import BadDocument, UserError
 from engine.models import DocumentInfo, Node, StrategySpec
-from engine.settings import Settings
 from engine.workbench import Workbench
-
-_FORM_BYTES = 64 * 1024
-"""What a form adds around the file in it."""
 
 
 class _Costs(UserError):
     status = 409
 
 
-def router(settings: Settings) -> APIRouter:
-    routes = APIRouter(prefix="/documents", tags=["documents"])
+router = APIRouter(prefix="/documents", tags=["documents"])
 
-    @routes.post(
-        "",
-        status_code=201,
-        response_model=UploadResult,
-        responses=problems.responses(400, 401, 413, 422),
-        max_body_size=settings.max_upload_mb * 1024 * 1024 + _FORM_BYTES,
-    )
-    async def upload(
-        bench: Bench,
-        file: Annotated[UploadFile, File(description="A document, or a zip archive of documents.")],
-    ) -> Response:
-        """Read a file and store it. Bytes that are known already are stored once; the answer then says `existed` and is 200."""
-        data = await file.read()
-        result = await patient(_added, bench, data, file.filename or "upload")
-        existed = all(each["existed"] for each in result["added"])
-        return Response(dumped(result), 200 if existed else 201, media_type="application/json")
 
-    @routes.get("", response_model=Page[DocumentInfo], responses=problems.responses(401, 422))
-    async def list_documents(bench: Bench, page: Pages) -> Response:
-        """All documents, newest first."""
-        return await answer(lambda: page.of(bench.documents()))
+@router.post(
+    "",
+    status_code=201,
+    response_model=UploadResult,
+    responses=problems.responses(400, 401, 413, 422),
+)
+async def upload(
+    bench: Bench,
+    file: Annotated[UploadFile, File(description="A document, or a zip archive of documents.")],
+) -> Response:
+    """Read a file and store it. Bytes that are known already are stored once; the answer then says `existed` and is 200."""
+    data = await file.read()
+    result = await patient(_added, bench, data, file.filename or "upload")
+    existed = all(each["existed"] for each in result["added"])
+    return Response(dumped(result), 200 if existed else 201, media_type="application/json")
 
-    @routes.get("/{document_id}", response_model=DocumentInfo, responses=problems.responses(401, 404, 422))
-    async def get_document(request: Request, bench: Bench, document_id: Id) -> Response:
-        """One document, without its text and tree."""
-        return await answer(lambda: bench.document(document_id).info, unchanging_for=request)
 
-    @routes.get("/{document_id}/tree", response_model=Node, responses=problems.responses(401, 404, 422))
-    async def get_tree(request: Request, bench: Bench, document_id: Id) -> Response:
-        """Document > sections > articles > paragraphs. Spans are `[start, end)` in code points of the canonical text."""
-        return await answer(lambda: bench.document(document_id).tree, unchanging_for=request)
+@router.get("", response_model=Page[DocumentInfo], responses=problems.responses(401, 422))
+async def list_documents(bench: Bench, page: Pages) -> Response:
+    """All documents, newest first."""
+    return await answer(lambda: page.of(bench.documents()))
 
-    @routes.get(
-        "/{document_id}/text",
-        response_class=Response,
-        responses={
-            200: {"content": {"text/markdown": {"schema": {"type": "string"}}}},
-            **problems.responses(401, 404, 422),
-        },
-    )
-    async def get_text(bench: Bench, document_id: Id) -> Response:
-        """The canonical text that every span refers to."""
-        document = await patient(bench.document, document_id)
-        return Response(document.text.encode("utf-8", "replace"), media_type="text/markdown; charset=utf-8")
 
-    @routes.get(
-        "/{document_id}/chunks", response_model=ChunkPage, responses=problems.responses(400, 401, 404, 409, 422, 502)
-    )
-    async def get_chunks(
-        request: Request,
-        bench: Bench,
-        document_id: Id,
-        page: Pages,
-        spec: Annotated[
-            str,
-            Query(max_length=1000, description="As in `recursive:size=256,overlap=32`.", examples=["recursive"]),
-        ] = "recursive",
-    ) -> Response:
-        """The chunks under a spec. Nothing is indexed, and no model server is called: what would need one is refused until it was processed."""
-        return await answer(lambda: _chunks(bench, document_id, bench.written_spec(spec), page), unchanging_for=request)
+@router.get("/{document_id}", response_model=DocumentInfo, responses=problems.responses(401, 404, 422))
+async def get_document(request: Request, bench: Bench, document_id: Id) -> Response:
+    """One document, without its text and tree."""
+    return await answer(lambda: bench.document(document_id).info, unchanging_for=request)
 
-    @routes.post(
-        "/{document_id}/process",
-        response_model=list[Processed],
-        responses={202: {"model": jobs.JobView}, **problems.responses(400, 401, 404, 409, 422, 502)},
-    )
-    async def process(
-        request: Request, bench: Bench, document_id: Id, body: ProcessBody, respond_async: RespondAsync
-    ) -> Response:
-        """Cut, embed and index a document under specs. What is done already costs nothing."""
-        specs = specs_of(bench, body.specs)
-        await patient(bench.document, document_id)
 
-        def work() -> list[Processed]:
-            return _processed(bench, document_id, specs)
+@router.get("/{document_id}/tree", response_model=Node, responses=problems.responses(401, 404, 422))
+async def get_tree(request: Request, bench: Bench, document_id: Id) -> Response:
+    """Document > sections > articles > paragraphs. Spans are `[start, end)` in code points of the canonical text."""
+    return await answer(lambda: bench.document(document_id).tree, unchanging_for=request)
 
-        if respond_async:
-            return jobs.begin(request, "process", work)
-        return Response(dumped(await patient(work)), media_type="application/json")
 
-    @routes.delete("/{document_id}", response_model=DeletionView, responses=problems.responses(401, 404, 422))
-    async def delete_document(bench: Bench, document_id: Id) -> Response:
-        """Remove a document with its chunks and its original. Experiments that used it stay readable."""
-        return await answer(lambda: asdict(bench.delete_document(document_id)))
+@router.get(
+    "/{document_id}/text",
+    response_class=Response,
+    responses={
+        200: {"content": {"text/markdown": {"schema": {"type": "string"}}}},
+        **problems.responses(401, 404, 422),
+    },
+)
+async def get_text(bench: Bench, document_id: Id) -> Response:
+    """The canonical text that every span refers to."""
+    document = await patient(bench.document, document_id)
+    return Response(document.text.encode("utf-8", "replace"), media_type="text/markdown; charset=utf-8")
 
-    return routes
+
+@router.get(
+    "/{document_id}/chunks", response_model=ChunkPage, responses=problems.responses(400, 401, 404, 409, 422, 502)
+)
+async def get_chunks(
+    request: Request,
+    bench: Bench,
+    document_id: Id,
+    page: Pages,
+    spec: Annotated[
+        str,
+        Query(max_length=1000, description="As in `recursive:size=256,overlap=32`.", examples=["recursive"]),
+    ] = "recursive",
+) -> Response:
+    """The chunks under a spec. Nothing is indexed, and no model server is called: what would need one is refused until it was processed."""
+    return await answer(lambda: _chunks(bench, document_id, bench.written_spec(spec), page), unchanging_for=request)
+
+
+@router.post(
+    "/{document_id}/process",
+    response_model=list[Processed],
+    responses={202: {"model": jobs.JobView}, **problems.responses(400, 401, 404, 409, 422, 502)},
+)
+async def process(
+    request: Request, bench: Bench, document_id: Id, body: ProcessBody, respond_async: RespondAsync
+) -> Response:
+    """Cut, embed and index a document under specs. What is done already costs nothing."""
+    specs = specs_of(bench, body.specs)
+    await patient(bench.document, document_id)
+
+    def work() -> list[Processed]:
+        return _processed(bench, document_id, specs)
+
+    if respond_async:
+        return jobs.begin(request, "process", work)
+    return Response(dumped(await patient(work)), media_type="application/json")
+
+
+@router.delete("/{document_id}", response_model=DeletionView, responses=problems.responses(401, 404, 422))
+async def delete_document(bench: Bench, document_id: Id) -> Response:
+    """Remove a document with its chunks and its original. Experiments that used it stay readable."""
+    return await answer(lambda: asdict(bench.delete_document(document_id)))
 
 
 def _added(workbench: Workbench, data: bytes, name: str) -> dict[str, Any]:

@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from starlette._utils import get_route_path
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import logs
@@ -22,6 +24,8 @@ from engine.settings import Settings
 logger = logging.getLogger("app.api")
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+UPLOADS = ("/documents", "/question-sets")
+"""Where requests may be as large as an upload."""
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -137,6 +141,37 @@ class Guard:
             raise problems.NotAllowed(
                 "A web page of another origin called the API. Name its origin in API_CORS_ORIGINS to allow it."
             )
+
+
+class BodyLimit:
+    """Refuses a request whose body is too large: at once when its header says so, else as soon as too much has come."""
+
+    def __init__(self, app: ASGIApp, largest: int, largest_upload: int) -> None:
+        self._app = app
+        self._largest = largest
+        self._largest_upload = largest_upload
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        allowed = self._largest_upload if get_route_path(scope).startswith(UPLOADS) else self._largest
+        declared = Headers(scope=scope).get("content-length", "")
+        if declared.isascii() and declared.isdigit() and int(declared) > allowed:
+            await problems.too_large()(scope, receive, send)
+            return
+        taken = 0
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > allowed:
+                # The framework passes this one on while it reads a body, and turns others into 400.
+                raise HTTPException(413)
+            return message
+
+        await self._app(scope, counted, send)
 
 
 def origins(settings: Settings) -> list[str]:

@@ -22,6 +22,13 @@ logger = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
 
+_HTTP_WORDS = {
+    404: "There is nothing at this address. GET /api/v1/openapi.json lists what there is.",
+    405: "This address does not take that method.",
+    413: "The request is larger than this server takes. Nothing was stored. Send less, or raise MAX_UPLOAD_MB.",
+}
+
+
 class Problem(BaseModel):
     """Why a request was not carried out."""
 
@@ -90,6 +97,10 @@ def of(error: UserError) -> JSONResponse:
     return response(error.status, kind, error.message, headers)
 
 
+def too_large() -> JSONResponse:
+    return response(413, "content-too-large", _HTTP_WORDS[413])
+
+
 def bug() -> JSONResponse:
     """The problem of an error nobody expected; its details are in the log."""
     return response(500, "bug", f"This is a bug in Chunkscope. Details are in the log under {logs.request_id.get()}.")
@@ -115,10 +126,5 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http_error(_: Request, error: HTTPException) -> JSONResponse:
-        words = {
-            404: "There is nothing at this address. GET /api/v1/openapi.json lists what there is.",
-            405: "This address does not take that method.",
-            413: "The request is larger than this server takes. Nothing was stored. Send less, or raise MAX_UPLOAD_MB.",
-        }
         kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
-        return response(error.status_code, kind, words.get(error.status_code, str(error.detail)), error.headers)
+        return response(error.status_code, kind, _HTTP_WORDS.get(error.status_code, str(error.detail)), error.headers)
