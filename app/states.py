@@ -63,6 +63,12 @@ def stale(text: str) -> None:
     st.warning(text, icon=":material/update:")
 
 
+def exact_text(text: str, height: int) -> None:
+    """A text with all its white space, to read and to copy. `height` in pixels."""
+    # One line end at either side is dropped where it is drawn.
+    st.code(f"\n{text}\n", language=None, wrap_lines=True, height=height)
+
+
 def heading(page: str, purpose: str, tour: Sequence[str], keys: Sequence[tuple[str, str]] = ()) -> None:
     """Title, purpose, a tour that a reader dismisses once per session, and a help button with the tour and the keys."""
     dismissed = f"{page}.tour.dismissed"

@@ -9,7 +9,7 @@ import streamlit as st
 from app import charts, exports, forms, inspector, state, tables
 from app.inspector import Pane
 from app.overlay import WINDOW, Reveal, overlay
-from app.states import bench, guard, heading, no_documents
+from app.states import bench, exact_text, guard, heading, no_documents
 from app.text import counted, plain, shortened
 from app.theme import titled
 from engine import UserError
@@ -197,13 +197,11 @@ def detail(pane: Pane) -> None:
     with text:
         changed = chunk.embed_text != chunk.text
         st.caption("Embedded text, as it is sent to the model" if changed else "Embedded text: the chunk as it stands")
-        with st.container(height=220, border=True):
-            st.text(chunk.embed_text)
+        exact_text(chunk.embed_text, 220)
         parent = inspector.parent_text(document, chunk)
         if parent is not None:
             st.caption(f"Parent, given to the model when this chunk is found ({len(parent):,} characters)")
-            with st.container(height=160, border=True):
-                st.text(parent)
+            exact_text(parent, 160)
     ends, begins = st.columns(2)
     if before is not None:
         ends.caption("The chunk before ends")

@@ -67,7 +67,7 @@ def test_a_link_opens_strategies_parameters_and_chunk(open_page: Open, law: str,
     assert app.number_input(key="inspector.1.fixed_size.size").value == 20
     assert f"Id: {third.chunk_id}" in words(app)
     assert "Chunk 3 of" in words(app)
-    assert third.text in [text.value for text in app.text]
+    assert third.text in [code.value for code in app.code]
     app.button(key="inspector.next_chunk").click().run()
     assert "Chunk 4 of" in words(app)
 
