@@ -47,7 +47,7 @@ LIMITS = (
 COMMAND = (sys.executable, "-P", "-m", "engine.documents.worker")
 """Starts a worker. `-P` keeps the current folder, which may hold anything, out of its imports."""
 
-MAX_FRAME = 2**31
+MAX_FRAME = 2**29
 """Bytes of the largest frame; a longer one is not from a worker in order."""
 _HEADER_BYTES = 8
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH")

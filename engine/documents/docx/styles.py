@@ -93,6 +93,7 @@ class StyleSheet:
         self.heading = lru_cache(maxsize=None)(self._heading)
         self.number = lru_cache(maxsize=None)(self._number)
         self.look = lru_cache(maxsize=None)(self._look)
+        self.paragraph_look = lru_cache(maxsize=None)(self._paragraph_look)
         self.is_contents = lru_cache(maxsize=None)(self._is_contents)
 
     def paragraph_style(self, style_id: str | None) -> str | None:
@@ -162,6 +163,6 @@ class StyleSheet:
             look = look.over(look_of(style.find(W + "rPr"), style.find(W + "pPr")))
         return look
 
-    def paragraph_look(self, style_id: str | None) -> Look:
+    def _paragraph_look(self, style_id: str | None) -> Look:
         """Look of a paragraph's plain text: its style over the document's defaults. Every property is set."""
         return self.look(style_id).over(self._defaults)

@@ -309,7 +309,7 @@ def _split(block: Block) -> list[Block]:
     text = block.text
     pieces = text.split("\n") if len(text) > _LONG else _EMPTY_LINE.split(text)
     pieces = [_clean(piece) for piece in pieces if piece.strip()] or [""]
-    first = replace(block, text=pieces[0])
+    first = block if pieces[0] == text else replace(block, text=pieces[0])
     return [first, *(replace(block, text=piece, label=None, number_path=()) for piece in pieces[1:])]
 
 
