@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from engine.answer import answer_request, closed_book_request, generated
 from engine.asking import Asker, Limits
 from engine.bench.plan import answer_seeds, answer_with
 from engine.errors import ModelCallFailed, NeedsModel
+from engine.ids import canonical_json
 from engine.index.base import ChunkIndex
 from engine.judge.judge import JUDGE_CALLS, JUDGE_TOKENS, judge_request
-from engine.models import ChunkSet, Record, StrategySpec
+from engine.models import ChunkSet, Record, Span, StrategySpec
 from engine.providers.base import ChatModel, ChatRequest, Models
 from engine.providers.prices import Prices
 from engine.records import Plan, Question, RetrievedChunk
@@ -148,6 +149,11 @@ class _Prepared:
         return [each for each in self.chunk_sets if each is not None]
 
 
+class _Frames(NamedTuple):
+    answer: int
+    judge: int
+
+
 class DryRunner:
     """Estimates benchmarks against one set of models, caches and index.
 
@@ -191,6 +197,7 @@ class _Estimate:
             "judge": _Stage(),
         }
         self._seen_texts: set[str] = set()
+        self._known_frames: dict[str, _Frames] = {}
         self._notes: list[str] = []
 
     def result(self) -> DryRun:
@@ -431,11 +438,10 @@ class _Estimate:
         chat: ChatModel,
         judge: ChatModel | None,
     ) -> None:
-        passages = exactly(sum(_delivered_tokens(hit) for hit in given))
+        size = _request_tokens(asked)
+        passages = exactly(size - self._frames(question).answer)
         if _uncached(chat, [asked]):
-            self._stages["answers"].add(
-                exactly(1), exactly(_frame_tokens(question) + passages.expected), self._answer_tokens
-            )
+            self._stages["answers"].add(exactly(1), exactly(size), self._answer_tokens)
             if judge is not None:
                 self._judge_unknown(question, passages)
             return
@@ -476,13 +482,15 @@ class _Estimate:
             expected=min(cap, k * prepared.passage.expected),
             high=min(cap, k * prepared.passage.high),
         )
-        self._stages["answers"].add(exactly(1), passages.plus(exactly(_frame_tokens(question))), self._answer_tokens)
+        self._stages["answers"].add(
+            exactly(1), passages.plus(exactly(self._frames(question).answer)), self._answer_tokens
+        )
         if judge is not None:
             self._judge_unknown(question, passages)
 
     def _judge_unknown(self, question: Question, passages: Range, answer: Range | None = None) -> None:
         said = answer or self._answer_tokens
-        frame = exactly(_judge_frame_tokens(question))
+        frame = exactly(self._frames(question).judge)
         once = passages.plus(said).plus(frame)
         self._stages["judge"].add(
             Range(low=JUDGE_CALLS, expected=JUDGE_CALLS, high=JUDGE_CALLS + 1),
@@ -499,6 +507,16 @@ class _Estimate:
         size = sum(self._runner.source(each).document.token_count for each in self._plan.document_ids)
         amount = Range(low=0.0, expected=min(size, found.expected), high=min(size, found.high))
         self._stages["embedding"].add(Range(low=0.0, expected=n, high=n), amount)
+
+    def _frames(self, question: Question) -> _Frames:
+        """Tokens of the prompts of a question without answer and passages; counted once."""
+        if question.question_id not in self._known_frames:
+            empty = _empty_hits(self._plan.top_k)
+            self._known_frames[question.question_id] = _Frames(
+                _request_tokens(answer_request(question.question, empty, 1, 0.0)),
+                _request_tokens(judge_request(question.question, question.answer, "", empty)),
+            )
+        return self._known_frames[question.question_id]
 
     @property
     def _answer_tokens(self) -> Range:
@@ -597,21 +615,17 @@ def _uncached(chat: ChatModel | None, requests: Sequence[ChatRequest]) -> list[C
 
 
 def _request_tokens(request: ChatRequest) -> int:
-    return sum(tokens.count(message["content"]) + MESSAGE_TOKENS for message in request.messages)
+    """Tokens of the messages and of the schema, which providers count as well."""
+    schema = 0 if request.schema is None else tokens.count(canonical_json(dict(request.schema)))
+    return schema + sum(tokens.count(message["content"]) + MESSAGE_TOKENS for message in request.messages)
 
 
-def _frame_tokens(question: Question) -> int:
-    """Tokens of the answer prompt without its passages."""
-    return _request_tokens(answer_request(question.question, (), 1, 0.0))
-
-
-def _judge_frame_tokens(question: Question) -> int:
-    """Tokens of the judge's prompt without answer and passages."""
-    return _request_tokens(judge_request(question.question, question.answer, "", ()))
-
-
-def _delivered_tokens(hit: RetrievedChunk) -> int:
-    return hit.chunk.token_count if hit.delivered_text == hit.chunk.text else tokens.count(hit.delivered_text)
+def _empty_hits(count: int) -> list[RetrievedChunk]:
+    """Hits that deliver nothing: what a prompt is made of around its passages."""
+    return [
+        RetrievedChunk.model_construct(rank=rank, delivered_span=Span(0, 0), delivered_text="")
+        for rank in range(1, count + 1)
+    ]
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

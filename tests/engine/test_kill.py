@@ -13,6 +13,11 @@ import pytest
 
 from engine import Workbench
 from engine.records import Experiment
+from tests.engine.bench import killing
+from tests.fake_openai import FakeOpenAI
+from tests.fake_openai.fixture import fake_openai
+
+__all__ = ["fake_openai"]
 
 ARTICLES = "\n\n".join(
     f"## Article {n}\n\nThe fee of class {n} is {n * 7} euros. It is due on day {n} of the quarter. The supervisor of class {n} reports it."
@@ -79,3 +84,17 @@ def test_a_killed_benchmark_leaves_nothing_half_done(
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "untouched"))
     with Workbench.open() as workbench:
         assert numbers(after_kill) == numbers(workbench.benchmark(plan(workbench)))
+
+
+def test_a_killed_job_resumes_to_the_same_result_and_pays_twice_for_calls_in_flight_alone(
+    tmp_path: Path, fake_openai: FakeOpenAI
+) -> None:
+    fake_openai.latency = 0.05
+    undisturbed = killing.finish(fake_openai, tmp_path / "undisturbed")
+    for wanted in (2, 18, 40):
+        fake_openai.reset()
+        folder = tmp_path / f"killed-after-{wanted}"
+        assert killing.kill_after(fake_openai, folder, wanted)
+        resumed = killing.finish(fake_openai, folder)
+        assert killing.outcome(resumed) == killing.outcome(undisturbed)
+        assert killing.paid_twice(fake_openai) <= killing.IN_FLIGHT
