@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ from engine.models import Span
 from engine.records import Evidence, Question, QuestionSet
 
 MAX_QUESTIONS = 20_000
+MAX_CHARACTERS = 20_000
+"""Longest question or answer. A quote may be as long as a document."""
 
 FIELDS = {
     "question": "the question, in words",
@@ -34,6 +37,9 @@ _EVIDENCE_FIELDS = ("quote", "start", "end", "document")
 _TRUE = {"true", "yes", "1", "y"}
 _FALSE = {"false", "no", "0", "n"}
 _BROKEN = re.compile("[\\x00\\ud800-\\udfff]")
+"""Characters that cannot be stored: halves of surrogate pairs, and the null character."""
+_SHOWN = 60
+"""Characters of a file's own words that an error repeats."""
 
 
 def load(data: bytes, name: str) -> QuestionSet:
@@ -59,6 +65,7 @@ def parse_rows(rows: Sequence[Any], name: str) -> QuestionSet:
         raise BadQuestionSet(
             f"{name} holds no questions. Nothing was stored. Add at least one with the field `question`."
         )
+    name = _BROKEN.sub("\ufffd", name)
     if len(rows) > MAX_QUESTIONS:
         raise BadQuestionSet(
             f"{name} holds {len(rows):,} questions, more than the {MAX_QUESTIONS:,} allowed. Nothing was stored. Split the file."
@@ -86,9 +93,10 @@ def _decoded(data: bytes, name: str) -> str:
 def _json_rows(text: str, name: str) -> tuple[str, Sequence[Any]]:
     """The name and the rows of a JSON file: an array, or an object with `questions` and perhaps `name`."""
     try:
-        content = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+        content = _from_json(text)
+    except (ValueError, RecursionError) as error:
         place = f" in line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
+        place = f": {error}" if isinstance(error, _RepeatedKey) else place
         raise BadQuestionSet(
             f"{name} is not valid JSON{place}. Nothing was stored. Correct it and upload it again."
         ) from None
@@ -102,14 +110,37 @@ def _json_rows(text: str, name: str) -> tuple[str, Sequence[Any]]:
     )
 
 
+class _RepeatedKey(ValueError):
+    """An object says one thing twice, and only one of them could be kept."""
+
+
+def _from_json(text: str) -> Any:
+    """Raises ValueError for what is not JSON, or is a number too long to be one, and for a key that stands in one object twice."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            key = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+            raise _RepeatedKey(f"the key `{_shown(key)}` stands in one object twice")
+        return found
+
+    return json.loads(text, object_pairs_hook=once)
+
+
+def _shown(text: str) -> str:
+    """The beginning of a file's own words, as an error may repeat them."""
+    text = _BROKEN.sub("\ufffd", text)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
 def _json_lines(text: str, name: str) -> list[Any]:
     rows = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            rows.append(json.loads(line))
-        except (json.JSONDecodeError, RecursionError):
+            rows.append(_from_json(line))
+        except (ValueError, RecursionError):
             raise BadQuestionSet(
                 f"{name}, line {number} is not valid JSON. Nothing was stored. Correct that line."
             ) from None
@@ -118,7 +149,7 @@ def _json_lines(text: str, name: str) -> list[Any]:
 
 def _csv_rows(text: str, name: str) -> list[dict[str, Any]]:
     """Rows of a CSV file with a header line; comma, semicolon or tab, whichever the header uses. Empty cells are absent fields."""
-    header = text.lstrip("\r\n").split("\n", 1)[0]
+    header = re.split(r"[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0]
     delimiter = max(",;\t", key=header.count)
     reader = csv.reader(io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=delimiter, strict=True)
     try:
@@ -127,7 +158,14 @@ def _csv_rows(text: str, name: str) -> list[dict[str, Any]]:
         raise BadQuestionSet(
             f"{name} is not valid CSV, near line {reader.line_num}: {error}. Nothing was stored."
         ) from None
+    if not lines:
+        raise BadQuestionSet(f"{name} has no header line and no questions. Nothing was stored.")
     fields = [cell.strip().lower() for cell in lines[0]]
+    twice = sorted(field for field, count in Counter(fields).items() if field and count > 1)
+    if twice:
+        raise BadQuestionSet(
+            f"{name} has the column `{_shown(twice[0])}` twice. Nothing was stored. Remove one of them."
+        )
     rows = []
     for number, line in enumerate(lines[1:], start=1):
         if len(line) > len(fields):
@@ -143,8 +181,8 @@ def _cell(field: str, cell: str) -> Any:
     """A CSV cell; lists and objects in `evidence` and `tags` may be written as JSON."""
     if field in ("evidence", "tags") and cell.lstrip()[:1] in ("[", "{"):
         try:
-            return json.loads(cell)
-        except (json.JSONDecodeError, RecursionError):
+            return _from_json(cell)
+        except (ValueError, RecursionError):
             return cell
     return cell
 
@@ -156,25 +194,33 @@ class _Row:
         self.row, self.number, self.name = row, number, name
 
     def refuse(self, field: str, problem: str) -> NoReturn:
-        raise BadQuestionSet(f"{self.name}, row {self.number}, field `{field}`: {problem}. Nothing was stored.")
+        raise BadQuestionSet(f"{self.name}, row {self.number}, field `{_shown(field)}`: {problem}. Nothing was stored.")
 
-    def text(self, field: str) -> str | None:
+    def value(self, field: str) -> Any:
+        """What the row holds; None where it holds nothing, which the rows of a data editor write as NaN."""
         value = self.row.get(field)
-        if value is None or value != value or (isinstance(value, str) and not value.strip()):
+        return None if isinstance(value, float) and math.isnan(value) else value
+
+    def text(self, field: str, longest: int = MAX_CHARACTERS) -> str | None:
+        value = self.value(field)
+        if value is None or (isinstance(value, str) and not value.strip()):
             return None
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or value in (math.inf, -math.inf):
             self.refuse(field, f"expected text, found {_kind(value)}")
-        return self.whole(field, str(value).strip())
+        text = self.whole(field, str(value).strip())
+        if len(text) > longest:
+            self.refuse(field, f"has {len(text):,} characters, more than the {longest:,} allowed")
+        return text
 
     def whole(self, field: str, text: str) -> str:
-        """The text, unless it holds characters that cannot be stored: halves of surrogate pairs, or the null character."""
+        """The text, unless it holds characters that cannot be stored."""
         if _BROKEN.search(text):
             self.refuse(field, "holds a broken character (half a surrogate pair, or null)")
         return text
 
     def flag(self, field: str, default: bool) -> bool:
-        value = self.row.get(field)
-        if value is None or (isinstance(value, float) and value != value):
+        value = self.value(field)
+        if value is None:
             return default
         if isinstance(value, bool):
             return value
@@ -184,18 +230,18 @@ class _Row:
         return word in _TRUE
 
     def tags(self) -> tuple[str, ...]:
-        value = self.row.get("tags")
+        value = self.value("tags")
         if value is None:
             return ()
         if isinstance(value, str):
             value = value.replace(";", ",").split(",")
         if not isinstance(value, list | tuple) or not all(isinstance(tag, str) for tag in value):
             self.refuse("tags", f"expected a list of words, found {_kind(value)}")
-        return tuple(dict.fromkeys(tag.strip() for tag in value if tag.strip()))
+        return tuple(dict.fromkeys(self.whole("tags", tag.strip()) for tag in value if tag.strip()))
 
     def evidence(self) -> tuple[Evidence, ...]:
-        value = self.row.get("evidence")
-        if value is None or value == "" or value == [] or (isinstance(value, float) and value != value):
+        value = self.value("evidence")
+        if value is None or value == "" or value == []:
             return ()
         items = list(value) if isinstance(value, list | tuple) else [value]
         return tuple(self._evidence(item, number) for number, item in enumerate(items, start=1))
@@ -209,13 +255,14 @@ class _Row:
             return Evidence(quote=self.whole(field, item.strip()), document=document)
         if not isinstance(item, Mapping):
             self.refuse(field, f"expected a quote or an object, found {_kind(item)}")
-        unknown = sorted(set(item) - set(_EVIDENCE_FIELDS))
+        unknown = sorted(str(key) for key in item if key not in _EVIDENCE_FIELDS)
         if unknown:
-            self.refuse(field, f"unknown key `{unknown[0]}`; allowed are {', '.join(_EVIDENCE_FIELDS)}")
+            self.refuse(field, f"unknown key `{_shown(unknown[0])}`; allowed are {', '.join(_EVIDENCE_FIELDS)}")
         quote, named = item.get("quote") or "", item.get("document") or document
         if not isinstance(quote, str) or not isinstance(named, str | None):
             self.refuse(field, "`quote` and `document` must be text")
         start, end = item.get("start"), item.get("end")
+        named = None if named is None else self.whole(field, named)
         offsets = None
         if start is not None or end is not None:
             if type(start) is not int or type(end) is not int:
@@ -242,7 +289,7 @@ def _question(row: Any, number: int, name: str) -> Question:
     if question is None:
         reader.refuse("question", "missing or empty")
     return Question(
-        question_id=reader.text("id") or "",
+        question_id=reader.text("id", longest=200) or "",
         question=question,
         answer=reader.text("answer"),
         evidence=reader.evidence(),
@@ -266,7 +313,7 @@ def _with_ids(questions: Sequence[Question], name: str) -> list[Question]:
         if question.question_id:
             if seen[question.question_id]:
                 raise BadQuestionSet(
-                    f"{name}, row {number}, field `id`: {question.question_id!r} is used twice. Nothing was stored."
+                    f"{name}, row {number}, field `id`: {_shown(question.question_id)!r} is used twice. Nothing was stored."
                 )
             seen[question.question_id] += 1
             completed.append(question)

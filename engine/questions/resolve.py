@@ -23,6 +23,8 @@ ALIGNMENT_THRESHOLD = 0.85
 NEAREST_LENGTH = 300
 """Most characters shown of the nearest text."""
 _WINDOWS = 3
+_LONG, _END, _LONGEST = 800, 300, 200_000
+"""Characters of a quote from which only its beginning and its end, of `_END` characters each, are aligned, and beyond which it is not."""
 _MARKS = 2000
 """Occurrences of terms looked at when choosing windows, those of rare terms first."""
 _DIGITS = re.compile(r"\d+")
@@ -229,8 +231,30 @@ def _align(clean: Evidence, before: Evidence, needle: str, places: Sequence[_Pla
 
 def _alignments(needle: str, place: _Place) -> Iterator[_Aligned]:
     """The passages most like the needle, with the share of characters that match. A passage with other numbers says something else."""
-    normalised = place.normalised
-    wanted = Counter(_DIGITS.findall(needle))
+    text, wanted = place.normalised.text, Counter(_DIGITS.findall(needle))
+    for start, end in (
+        _passages(needle, place.normalised) if len(needle) <= _LONG else _between(needle, place.normalised)
+    ):
+        passage = text[start:end]
+        score = fuzz.ratio(needle, passage) / 100
+        agree = Counter(_DIGITS.findall(passage)) == wanted
+        yield _Aligned(score, place.normalised.origin(start, end), agree, place)
+
+
+def _between(needle: str, normalised: Normalised) -> Iterator[Span]:
+    """The passage from the beginning to the end of a long needle: aligning all of it would take minutes."""
+    if len(needle) > _LONGEST:
+        return
+    ends = [
+        max(_passages(part, normalised), key=lambda found: fuzz.ratio(part, found.slice(normalised.text)), default=None)
+        for part in (needle[:_END], needle[-_END:])
+    ]
+    if ends[0] is not None and ends[1] is not None and ends[0].start < ends[1].end <= ends[0].start + 2 * len(needle):
+        yield Span(ends[0].start, ends[1].end)
+
+
+def _passages(needle: str, normalised: Normalised) -> Iterator[Span]:
+    """The passages of the normalised text that are most like a short needle, none of them empty."""
     for window in _windows(needle, normalised):
         text = window.slice(normalised.text)
         if len(text) >= len(needle):
@@ -241,10 +265,8 @@ def _alignments(needle: str, place: _Place) -> Iterator[_Aligned]:
         else:
             start, end = window
         start, end = _fitted(needle, normalised.text, start, end)
-        passage = normalised.text[start:end]
-        score = fuzz.ratio(needle, passage) / 100
-        agree = Counter(_DIGITS.findall(passage)) == wanted
-        yield _Aligned(score, normalised.origin(start, end), agree, place)
+        if start < end:
+            yield Span(start, end)
 
 
 def _windows(needle: str, normalised: Normalised) -> list[Span]:

@@ -81,6 +81,17 @@ def test_the_same_file_gives_the_same_set_id() -> None:
     )
 
 
+def test_csv_as_spreadsheets_write_it() -> None:
+    old_mac = load(b"question;answer\rA, b, c, or d?;=1+1\r", "set.csv").questions[0]
+    assert (old_mac.question, old_mac.answer) == ("A, b, c, or d?", "=1+1")
+
+
+def test_a_set_name_that_cannot_be_stored_is_mended() -> None:
+    named = load(b'{"name": "Rules \\ud800", "questions": [{"question": "Why?"}]}', "set.json")
+    assert named.name == "Rules \ufffd"
+    assert named.model_dump_json()
+
+
 @pytest.mark.parametrize(
     ("data", "name", "words"),
     [
@@ -118,6 +129,19 @@ def test_the_same_file_gives_the_same_set_id() -> None:
         (b'[{"question": "a?", "evidence": ["b\\u0000"]}]', "set.json", ["row 1", "`evidence 1`", "broken character"]),
         (b"\xff\xfa\x00", "set.csv", ["not UTF-8"]),
         (b"[" * 100_000, "set.json", ["not valid JSON"]),
+        (b'[{"question": ' + b"9" * 5000 + b"}]", "set.json", ["not valid JSON"]),
+        (b'{"question": ' + b"9" * 5000 + b"}", "set.jsonl", ["line 1"]),
+        (b'[{"question": "a?",}]', "set.json", ["not valid JSON", "line 1"]),
+        (b'[{"question": "a?", "question": "b?"}]', "set.json", ["`question`", "twice"]),
+        (b"question,question\na?,b?\n", "set.csv", ["`question`", "twice"]),
+        (b",,\n", "set.csv", ["no header"]),
+        (b"\xef\xbb\xbf", "set.csv", ["no header"]),
+        (b'[{"question": Infinity}]', "set.json", ["`question`", "a number"]),
+        (b'[{"question": "' + b"a" * 20_001 + b'"}]', "set.json", ["`question`", "20,001 characters"]),
+        (b'[{"question": "a?", "tags": ["\\ud800"]}]', "set.json", ["`tags`", "broken character"]),
+        (b'[{"question": "a?", "document": "\\ud800", "evidence": "b"}]', "set.json", ["broken character"]),
+        (b'[{"question": "a?", "evidence": {"quote": "b", "document": "\\ud800"}}]', "set.json", ["broken character"]),
+        (b'[{"question": "a?", "\\ud800' + b"x" * 500 + b'": 1}]', "set.json", ["`\ufffdx", "x\u2026`"]),
     ],
 )
 def test_what_is_wrong_is_said_with_row_and_field(data: bytes, name: str, words: list[str]) -> None:
@@ -128,6 +152,7 @@ def test_what_is_wrong_is_said_with_row_and_field(data: bytes, name: str, words:
 
 
 def test_rows_of_a_data_editor_may_hold_nothing_in_optional_fields() -> None:
-    rows = [{"question": "Why?", "answer": None, "evidence": float("nan"), "answerable": None, "tags": None}]
+    nan = float("nan")
+    rows = [{"question": "Why?", "answer": nan, "evidence": nan, "answerable": None, "tags": nan, "document": nan}]
     (question,) = parse_rows(rows, "edited").questions
     assert (question.answer, question.evidence, question.answerable) == (None, (), True)

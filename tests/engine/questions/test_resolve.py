@@ -62,6 +62,16 @@ def test_a_quote_with_typing_errors_is_aligned_and_scored() -> None:
     assert gold_text(item)[0].startswith("The **operator** shall notify")
 
 
+def test_a_long_quote_with_typing_errors_is_aligned_by_its_two_ends() -> None:
+    sentences = [f"Claim {n} is recorded for {n + 3} months and shown to members who ask." for n in range(30)]
+    text = "An opening line.\n\n" + " ".join(sentences) + "\n\nA closing line.\n"
+    passage = " ".join(sentences)
+    item = found(passage.replace("recorded", "recoded"), document(text))
+    assert len(passage) > 1500
+    assert (item.method, gold_text(item, text)) == ("aligned", [passage])
+    assert 0.95 < item.score < 1
+
+
 def test_other_numbers_are_another_statement() -> None:
     item = found("The operator shall notify the Authority within 60 days of any major incident in writing")
     assert (item.method, item.gold) == ("not_found", ())
