@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -64,6 +65,16 @@ def test_tiktoken_stands_in_when_the_faster_encoder_is_missing(monkeypatch: pyte
         monkeypatch.undo()
         tokens._fastest.cache_clear()
         tokens._encoder.cache_clear()
+
+
+def test_counting_loads_one_vocabulary_and_no_package() -> None:
+    script = (
+        "import sys\nfrom engine import tokens\n"
+        "assert tokens.count('hello world') == 2 and tokens.TokenMap('hello world').count(0, 5) == 1\n"
+        "assert tokens.encoder().name == 'bpe-openai' and 'bpe_openai' not in sys.modules\n"
+        "import bpe_openai\nassert bpe_openai.get_encoding('cl100k_base').encode('hello world') == [15339, 1917]"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-W", "ignore:open_binary", "-c", script], check=True, timeout=120)
 
 
 def test_special_tokens_are_ordinary_text(name: str) -> None:
