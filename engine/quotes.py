@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from engine.lexical import terms
 from engine.metrics import spans
 from engine.models import Document, Span
 from engine.questions.normalise import Normalised
@@ -34,9 +35,12 @@ class DeliveredText:
         self._normalised: list[Normalised] | None = None
 
     def find(self, quote: str) -> Found | None:
-        """The first place of the quote, to the letter or else but for spaces, quotation marks, hyphens, markup and case."""
+        """The first place of the quote, to the letter or else but for spaces, quotation marks, hyphens, markup and case.
+
+        A quote without a word, such as a full stop, stands everywhere and shows nothing: it is not found.
+        """
         quote = quote.strip()
-        if not quote:
+        if next(terms(quote), None) is None:
             return None
         for document_id, span, text in self._passages:
             at = text.find(quote)

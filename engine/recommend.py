@@ -45,14 +45,19 @@ def experiment_verdict(experiment: Experiment, metric: str | None = None, noise_
     if direction == "none":
         raise BadParameter(f"{chosen} only describes; neither more nor less of it is better. Choose another metric.")
     failed = {result.spec.spec_id for result in experiment.results if result.status == "failed"}
-    specs = [spec for spec in experiment.specs if spec.spec_id not in failed]
     values = matrix(experiment, chosen)
-    rows = [row for row, spec in enumerate(experiment.specs) if spec.spec_id not in failed]
-    spec_ids = [spec.spec_id for spec in specs]
+    rows = [
+        row
+        for row, spec in enumerate(experiment.specs)
+        if spec.spec_id not in failed and not np.isnan(values[row]).all()
+    ]
+    every_id = [spec.spec_id for spec in experiment.specs]
+    labels = distinct_labels([spec.label for spec in experiment.specs], every_id)
+    spec_ids = [every_id[row] for row in rows]
     floor = measured_noise(experiment, chosen) if noise_floor is None else noise_floor
-    return decide(
+    verdict = decide(
         values[rows],
-        distinct_labels([spec.label for spec in specs], spec_ids),
+        [labels[row] for row in rows],
         chosen,
         clusters=stats.cluster_keys(experiment.questions),
         costs=experiment_costs(experiment, spec_ids),
@@ -60,6 +65,7 @@ def experiment_verdict(experiment: Experiment, metric: str | None = None, noise_
         noise_floor=floor,
         seed=experiment.plan.seed,
     )
+    return verdict.model_copy(update={"left_out": tuple(label for row, label in enumerate(labels) if row not in rows)})
 
 
 def compare(
@@ -132,16 +138,14 @@ def matrix(experiment: Experiment, metric: str) -> NDArray[np.float64]:
 
 def repeated(experiment: Experiment, metric: str) -> NDArray[np.float64]:
     """Scores by repeat, spec and question: shape `(n_repeats, n_specs, n_questions)`, NaN where there is none."""
+    # Each repeat has its own place, so that the order in which cells were finished changes no number.
     rows = {spec.spec_id: row for row, spec in enumerate(experiment.specs)}
     columns = {question.question_id: column for column, question in enumerate(experiment.questions)}
-    seen: dict[tuple[int, int], list[float]] = {}
+    runs = np.full((1 + max((cell.repeat for cell in experiment.cells), default=0), len(rows), len(columns)), np.nan)
     for cell in experiment.cells:
         row, column = rows.get(cell.spec_id), columns.get(cell.question_id)
         if row is not None and column is not None and metric in cell.metrics:
-            seen.setdefault((row, column), []).append(cell.metrics[metric])
-    runs = np.full((max((len(v) for v in seen.values()), default=1), len(rows), len(columns)), np.nan)
-    for (row, column), scores in seen.items():
-        runs[: len(scores), row, column] = scores
+            runs[cell.repeat, row, column] = cell.metrics[metric]
     return runs
 
 

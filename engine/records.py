@@ -305,6 +305,8 @@ class Verdict(Record):
     proposal: str | None = None
     """The label to take: the winner, or the cheapest of the leading group; None when nothing speaks for one."""
     proposal_reason: str = ""
+    left_out: tuple[str, ...] = ()
+    """Labels of the strategies that have no score on this metric; they take no part."""
 
 
 class Comparison(Record):

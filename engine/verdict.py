@@ -156,7 +156,9 @@ def _proposal(
 def in_words(verdict: Verdict) -> str:
     """The verdict as a paragraph."""
     if verdict.kind == "nothing_to_compare":
-        return "Nothing can be recommended: fewer than two strategies were scored on a common question."
+        return _with_left_out(
+            verdict, ["Nothing can be recommended: fewer than two strategies were scored on a common question."]
+        )
     title = in_sentence(describe(verdict.metric).title)
     sentences = [_opening(verdict, title)]
     nearest = verdict.leads[0]
@@ -176,6 +178,13 @@ def in_words(verdict: Verdict) -> str:
             sentences.append(f"Take {verdict.proposal}: it is the {verdict.proposal_reason}.")
         elif verdict.proposal is None:
             sentences.append(f"Nothing speaks for one of them: {verdict.proposal_reason}.")
+    return _with_left_out(verdict, sentences)
+
+
+def _with_left_out(verdict: Verdict, sentences: list[str]) -> str:
+    if verdict.left_out:
+        them = "it has" if len(verdict.left_out) == 1 else "they have"
+        sentences.append(f"Left out, because {them} no score: {_listed(verdict.left_out)}.")
     return " ".join(sentences)
 
 

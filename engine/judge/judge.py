@@ -148,9 +148,10 @@ def _problem(reply: ChatReply, ranks: set[int], expected: str | None) -> str | N
             return "A verdict is none of supported, contradicted, not_found."
     passages = []
     for item in data["relevance"]:
-        if not isinstance(item, dict) or not _is_score(item.get("score")) or item.get("passage") not in ranks:
+        passage = item.get("passage") if isinstance(item, dict) else None
+        if type(passage) is not int or passage not in ranks or not _is_score(item.get("score")):
             return f"A relevance is not a whole number from 0 to {FINE} for one of the passages."
-        passages.append(item["passage"])
+        passages.append(passage)
     if sorted(passages) != sorted(ranks):
         return "The relevance of every passage must be given once."
     if expected and not _is_score(data.get("similarity")):

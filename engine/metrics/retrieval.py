@@ -262,7 +262,8 @@ def score_question(
         return {}
     hits = sorted(retrieved, key=lambda hit: hit.rank)
     views: list[tuple[str, list[Unit]]] = [("", [searched_unit(hit.chunk) for hit in hits])]
-    if any(hit.delivered_span is not None or hit.delivered_text for hit in hits):
+    # A search that finds nothing delivers nothing: that is a 0, not a question without a score.
+    if not hits or any(hit.delivered_span is not None or hit.delivered_text for hit in hits):
         views.append((DELIVERED, [delivered_unit(hit) for hit in hits]))
     scores: dict[str, float] = {}
     for prefix, units in views:

@@ -24,11 +24,12 @@ class Target:
 
     @classmethod
     def of(cls, question: Question) -> Target | None:
-        """None when the question has no gold: it is unanswerable, or its evidence was not found."""
-        evidence = tuple(
-            tuple((gold.document_id, gold.span) for gold in item.gold) for item in question.evidence if item.gold
-        )
-        return cls(evidence) if evidence else None
+        """None when the question has no gold: it is unanswerable, or its evidence was not found. Gold without characters is none."""
+        evidence = [
+            tuple((gold.document_id, gold.span) for gold in item.gold if gold.span.length) for item in question.evidence
+        ]
+        held = tuple(places for places in evidence if places)
+        return cls(held) if held else None
 
     @cached_property
     def places(self) -> tuple[Place, ...]:

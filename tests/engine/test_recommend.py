@@ -50,10 +50,11 @@ def experiment(
             spec_id=one.spec_id,
             status="failed" if value is None else "scored",
             metrics={} if value is None else {metric: value, "tokens@5": cost},
+            repeat=repeat,
         )
         for one, row, cost in zip(specs, scores, tokens, strict=True)
         for i, value in enumerate(row)
-        for _ in range(repeats)
+        for repeat in range(repeats)
     ]
     results = [
         SpecResult(spec=one, status="failed" if one.strategy_name in failed else "ok", usage=UsageRecord(cost_usd=None))
@@ -136,6 +137,28 @@ def test_a_failed_strategy_does_not_hide_the_others() -> None:
     verdict = experiment_verdict(broken)
     assert verdict.kind == "winner"
     assert verdict.n == 100
+    assert verdict.left_out == ("semantic 100",)
+
+
+def test_a_strategy_without_a_score_is_left_out_by_name() -> None:
+    """All its calls timed out: with it there would be no common question, and nothing to say about the two others."""
+    specs = (spec("fixed"), spec("recursive"), spec("semantic"))
+    silent = experiment([[0.0] * 50 + [1.0] * 50, [0.0] * 20 + [1.0] * 80, [None] * 100], specs, tokens=(1, 1, 1))
+    verdict = experiment_verdict(silent)
+    assert (verdict.kind, verdict.n, verdict.left_out) == ("winner", 100, ("semantic 100",))
+    assert recommend(silent).endswith("Left out, because it has no score: semantic 100.")
+
+
+def test_the_order_in_which_cells_were_finished_changes_no_number() -> None:
+    repeats = experiment([[0.1, 0.2, 0.3] * 14, [0.3, 0.1, 0.7] * 14], repeats=3)
+    cells = [
+        cell.model_copy(update={"metrics": {METRIC: cell.metrics[METRIC] + 0.1 * cell.repeat}})
+        for cell in repeats.cells
+    ]
+    one, other = (repeats.model_copy(update={"cells": tuple(each)}) for each in (cells, cells[::-1]))
+    assert matrix(one, METRIC).tolist() == matrix(other, METRIC).tolist()
+    assert measured_noise(one, METRIC) == measured_noise(other, METRIC) > 0
+    assert compare(one) == compare(other)
 
 
 def test_questions_of_one_article_are_one_group() -> None:

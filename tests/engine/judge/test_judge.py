@@ -123,6 +123,11 @@ def test_a_supported_claim_whose_quote_is_nowhere_counts_as_not_found() -> None:
     assert (result.faithfulness, result.hallucination) == (1.0, True)
 
 
+def test_a_quote_without_a_word_shows_nothing() -> None:
+    result = judged(Scripted(verdicts(("The fee is 300 euros.", "supported", "."))))
+    assert result.claims[0].verdict == "not_found"
+
+
 def test_a_quote_across_a_chunk_boundary_is_found() -> None:
     result = judged(Scripted(verdicts(("Fee and date.", "supported", "300 euros. It is due"))))
     assert result.claims[0].verdict == "supported"
@@ -144,6 +149,11 @@ BAD = {
     "a verdict that is none": verdicts(("x", "perhaps", "")),
     "similarity in words": verdicts(similarity="five"),
     "true is no number": verdicts(relevance=(True, 2)),
+    "a huge number": verdicts(relevance=(10**9, 2)),
+    "digits of another script": verdicts(relevance=("\u0665", 2)),
+    "a passage that is a list": {**GOOD, "relevance": [{"passage": [1], "score": 1}, {"passage": 2, "score": 1}]},
+    "a passage that is true": {**GOOD, "relevance": [{"passage": True, "score": 1}, {"passage": 2, "score": 1}]},
+    "nested too deep": {**GOOD, "claims": [[GOOD]]},
 }
 
 

@@ -175,12 +175,16 @@ def test_mrr_needs_half_of_a_span() -> None:
 def test_questions_without_gold_have_no_retrieval_scores() -> None:
     assert score_question(question(), hits(FIRST)) == {}
     assert recall_curve(question(), hits(FIRST)) == ()
+    assert score_question(question((5, 5)), hits(FIRST), pool=Pool([FIRST])) == {}
+    nothing_beside = score_question(question((0, 10), (5, 5)), hits(FIRST), pool=Pool([FIRST]))
+    assert nothing_beside == score_question(question((0, 10)), hits(FIRST), pool=Pool([FIRST]))
 
 
 def test_nothing_retrieved_scores_zero_and_not_nothing() -> None:
     scores = score_question(question((0, 10)), [], ks=(5,), budgets=(500,))
     assert scores["recall@5"] == scores["precision@5"] == scores["f1@5"] == scores["iou@5"] == 0
     assert scores["recall@500tok"] == scores["mrr"] == scores["tokens@5"] == 0
+    assert scores["delivered.recall@500tok"] == scores["delivered.recall@5"] == scores["delivered.tokens@5"] == 0
 
 
 def test_cuts_beyond_the_hits_that_were_asked_for_were_not_measured() -> None:
