@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import NeedsModel
 from engine.index.base import ChunkIndex, IndexPoint, collection_name
 from engine.models import ChunkSet, StrategySpec
+from engine.prompts import prompt
 from engine.providers.base import Models, Vectors
 from engine.store import IndexState, Store
 from engine.strategies import registry
 from engine.strategies.base import Need
+from engine.strategies.enrich import with_languages
 from engine.strategies.late_chunking import embed_query
 from engine.strategies.source import Source
+
+EMBEDDED_IN_PARTS = "embedded_in_parts"
+"""Flag of a chunk that is longer than the embedder reads: its vector is the mean of those of its parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,7 @@ class Indexed:
 def cut(source: Source, spec: StrategySpec, models: Models) -> ChunkSet:
     """The chunks of one document under one spec. Raises UserError; nothing is stored."""
     strategy = registry.strategy(spec.strategy_name)
-    return strategy.chunk(source, strategy.parse(spec.params), models)
+    return with_languages(strategy.chunk(source, strategy.parse(spec.params), models))
 
 
 def chunk_document(source: Source, spec: StrategySpec, models: Models, store: Store) -> Indexed:
@@ -71,7 +77,9 @@ def index_document(source: Source, spec: StrategySpec, models: Models, index: Ch
     if chunk_set.vectors is not None:
         vectors = chunk_set.vectors.rows
     else:
-        vectors = embedder.embed([chunk.embed_text for chunk in chunk_set.chunks]).vectors
+        embedded = embedder.embed([chunk.embed_text for chunk in chunk_set.chunks])
+        vectors = embedded.vectors
+        chunk_set = _marked(chunk_set, embedded.split)
     seconds["embed"] = seconds.get("embed", 0.0) + time.perf_counter() - began
 
     began = time.perf_counter()
@@ -93,6 +101,18 @@ def index_document(source: Source, spec: StrategySpec, models: Models, index: Ch
 def _is_there(state: IndexState, spec: StrategySpec, index: ChunkIndex) -> bool:
     """Whether the index still has the points it is known to have: a folder can be deleted, a server emptied."""
     return index.count(collection_name(spec.strategy_name), spec.spec_id, state.document_id) == state.points
+
+
+def _marked(chunk_set: ChunkSet, split: Sequence[int]) -> ChunkSet:
+    """The chunks, those flagged whose text was longer than the embedder reads and was embedded in parts."""
+    parts = frozenset(split)
+    chunks = []
+    for place, chunk in enumerate(chunk_set.chunks):
+        flags = tuple(flag for flag in chunk.flags if flag != EMBEDDED_IN_PARTS)
+        flags += (EMBEDDED_IN_PARTS,) if place in parts else ()
+        chunks.append(chunk if flags == chunk.flags else chunk.model_copy(update={"flags": flags}))
+    same = all(new is old for new, old in zip(chunks, chunk_set.chunks, strict=True))
+    return chunk_set if same else chunk_set.model_copy(update={"chunks": tuple(chunks)})
 
 
 def _bytes(vectors: int, spec: StrategySpec, models: Models) -> int:
@@ -119,10 +139,12 @@ def query_vector(question: str, spec: StrategySpec, models: Models) -> Vectors:
 
 
 def chunked_with(spec: StrategySpec, models: Models) -> str:
-    """The models that decide where a spec cuts or what it writes, so that stored chunks are not taken for those of another model."""
-    needs = registry.strategy(spec.strategy_name).needs
-    named = {need.value: getattr(models, need.name.lower(), None) for need in sorted(needs)}
-    return ", ".join(f"{need}: {model.model}" for need, model in named.items() if model is not None)
+    """The models and prompts that decide where a spec cuts or what it writes, so that stored chunks are not taken for those of others."""
+    strategy = registry.strategy(spec.strategy_name)
+    named = {need.value: getattr(models, need.name.lower(), None) for need in sorted(strategy.needs)}
+    used = [f"{need}: {model.model}" for need, model in named.items() if model is not None]
+    used += [f"prompt: {name}/{prompt(name).version}" for name in strategy.prompts]
+    return ", ".join(used)
 
 
 def clean_up(index: ChunkIndex, store: Store) -> int:

@@ -47,6 +47,7 @@ from engine.store import DataFolder, ExperimentSummary, IndexState, Job, JobStat
 from engine.strategies import registry, written
 from engine.strategies.base import Need, Strategy
 from engine.strategies.describe import StrategyInfo, describe
+from engine.strategies.enrich import with_summaries
 from engine.strategies.recommend import Recommendation, recommend
 from engine.strategies.source import Source
 from engine.tokens import TokenMap
@@ -354,6 +355,20 @@ class Workbench:
         key = (document_id, spec.spec_id, made_with)
         known = self._chunk_sets.get(key) or self._store.chunk_set(document_id, spec, made_with)
         return None if known is None else self._chunk_sets.keep(key, known)
+
+    def enrich(self, document_id: str, spec: StrategySpec) -> ChunkSet:
+        """The chunks, each with a summary and keywords by the chat model: one call a chunk, repeated ones from the cache.
+
+        Kept with the chunks where those are stored. Raises NotFound, NeedsModel, ModelCallFailed; nothing is changed then.
+        """
+        if self.models.chat is None:
+            raise NeedsModel(
+                "Summaries and keywords need a chat model and none is configured. Set OPENAI_API_KEY or OPENAI_BASE_URL."
+            )
+        known = self.known_chunks(document_id, spec) or self.chunk(document_id, spec)
+        described = with_summaries(known, self.models.chat)
+        self._store.update_chunks(described)
+        return self._chunk_sets.keep((document_id, spec.spec_id, indexing.chunked_with(spec, self.models)), described)
 
     def preview(self, data: bytes, name: str, spec: StrategySpec) -> ChunkSet:
         """The chunks of a file that is not stored. Raises BadDocument, NeedsModel, ModelCallFailed."""
@@ -684,7 +699,11 @@ class Workbench:
 
     def cancel(self, job_id: str) -> Job:
         """Ask a job to stop; what is finished is kept. Raises NotFound."""
-        return self._store.cancel_job(job_id)
+        job = self._store.cancel_job(job_id)
+        if job.state == "cancelled" and self._store.experiment_summary(job_id).status == "running":
+            # It was waiting, so nobody else will say that it ended.
+            self._store.finish_experiment(job_id, "cancelled")
+        return job
 
     def resume(self, experiment_id: str, budget_usd: float | None = None, owner: str = "") -> Job:
         """Continue an ended experiment: what is missing is done, and what failed is tried again. What is finished stays as it is.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_, delete, insert, select, true, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, bindparam, delete, insert, select, true, update
 
 from engine.errors import NotFound
 from engine.models import Chunk, ChunkSet, Document, DocumentInfo, StrategySpec
@@ -99,6 +99,18 @@ class DocumentRecords(Database):
             connection.execute(delete(chunks).where(of_set))
             if rows:
                 connection.execute(insert(chunks), rows)
+
+    def update_chunks(self, chunk_set: ChunkSet) -> None:
+        """Store what was learned about chunks after they were cut, such as summaries; chunks that are not stored are passed over.
+
+        Nothing that is searched may have changed: the index is left as it is.
+        """
+        key = {"document_id": chunk_set.document_id, "spec_id": chunk_set.spec.spec_id}
+        changed = update(chunks).where(_set_is(chunks, **key), chunks.c.chunk_id == bindparam("of"))
+        rows = [{"of": chunk.chunk_id, "as_it_is": chunk.model_dump_json()} for chunk in chunk_set.chunks]
+        if rows:
+            with self.write() as connection:
+                connection.execute(changed.values(body=bindparam("as_it_is")), rows)
 
     def chunk_set(self, document_id: str, spec: StrategySpec, made_with: str = "") -> ChunkSet | None:
         """The stored chunks of a document under a spec; None when there are none, or they were made with other models."""

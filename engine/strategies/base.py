@@ -113,6 +113,8 @@ class Strategy(ABC, Generic[P]):
     avoid_when: ClassVar[str]
     cost: ClassVar[str]
     needs: ClassVar[frozenset[Need]] = frozenset()
+    prompts: ClassVar[tuple[str, ...]] = ()
+    """Names of the prompts it sends. Chunks are stored under their versions, so that a changed prompt writes them anew."""
     params_type: ClassVar[type[Params]]
 
     def parse(self, values: Mapping[str, Any]) -> P:

@@ -46,6 +46,7 @@ class ContextualRetrieval(Strategy[ContextualRetrievalParams]):
     avoid_when = "There is no chat model, the documents may not leave the house, or windows are understood as they are."
     cost = "One chat call per window, kept for the next run; embeddings of slightly longer texts."
     needs = frozenset({Need.CHAT})
+    prompts = (_PROMPT,)
     params_type = ContextualRetrievalParams
 
     def _cut(self, source: Source, params: ContextualRetrievalParams, models: Models) -> Cut:

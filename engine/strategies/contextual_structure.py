@@ -56,6 +56,7 @@ class ContextualStructure(Strategy[ContextualStructureParams]):
     avoid_when = "There is no structure, no chat model, or the documents may not leave the house."
     cost = "One chat call per chunk, kept for the next run; embeddings of longer texts."
     needs = frozenset({Need.CHAT})
+    prompts = (_PROMPT,)
     params_type = ContextualStructureParams
 
     def _cut(self, source: Source, params: ContextualStructureParams, models: Models) -> Cut:

@@ -56,6 +56,7 @@ class Propositions(Strategy[PropositionsParams]):
     )
     cost = "One chat call per paragraph, kept for the next run, with answers about as long as the text; many small vectors."
     needs = frozenset({Need.CHAT})
+    prompts = (_PROMPT,)
     params_type = PropositionsParams
 
     def _cut(self, source: Source, params: PropositionsParams, models: Models) -> Cut:
