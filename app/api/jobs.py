@@ -170,7 +170,7 @@ async def list_jobs(request: Request, bench: Bench) -> Response:
     return await answer(lambda: [of_job(request, job) for job in bench.jobs()])
 
 
-@router.get("/jobs/{job_id}", response_model=JobView, responses=problems.responses(401, 404))
+@router.get("/jobs/{job_id}", response_model=JobView, responses=problems.responses(401, 404, 422))
 async def get_job(request: Request, bench: Bench, job_id: Id) -> Response:
     """How far a job is. Jobs of queries and indexing are remembered until the app stops; those of benchmarks stay."""
     work = request.app.state.background.get(job_id)
@@ -179,7 +179,7 @@ async def get_job(request: Request, bench: Bench, job_id: Id) -> Response:
     return await answer(lambda: of_job(request, bench.job(job_id)))
 
 
-@router.get("/jobs/{job_id}/result", responses=problems.responses(401, 404, 409))
+@router.get("/jobs/{job_id}/result", responses=problems.responses(401, 404, 409, 422))
 async def get_result(request: Request, bench: Bench, job_id: Id) -> Response:
     """What the request would have answered had it waited. A failure is the same problem."""
     work = request.app.state.background.get(job_id)

@@ -1,0 +1,365 @@
+"""Every command of the command line: on the data folder, and through a running app with the same words and the same output."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import runtime
+from engine import Workbench, keys
+from engine.bench.jobs import JobRunner
+from engine.cli import benchmark, main
+from engine.cli.backend import Backend, JobStatus, find
+from engine.cli.progress import Lines, watch
+from engine.cli.reference import page
+from engine.errors import BadRequest, NotFound
+from engine.settings import load_settings
+from engine.strategies import written
+from engine.strategies.written import Written
+from tests.serving import served
+
+LAW = "# Fees\n\n## Article 1\n\nThe annual fee is 300 euros.\n\n## Article 2\n\nA late fee of 45 euros is due.\n"
+FEE = {"question": "How high is the annual fee?", "answer": "300", "evidence": ["The annual fee is 300 euros."]}
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def law(tmp_path: Path) -> Path:
+    file = tmp_path / "law.md"
+    file.write_text(LAW, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    file = tmp_path / "questions.json"
+    file.write_text(json.dumps([FEE]), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command; gives its exit code, standard output and standard error."""
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        code = main([str(each) for each in arguments])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return command
+
+
+@pytest.fixture(params=["folder", "server"])
+def anywhere(request: pytest.FixtureRequest, run: Run) -> Iterator[Run]:
+    """The same command on the data folder, and through the API of a running app."""
+    if request.param == "folder":
+        yield run
+        return
+    with served() as address:
+        yield lambda *arguments: run(*arguments, "--server", address)
+
+
+def rows(out: str) -> list[list[str]]:
+    return [line.split("\t") for line in out.splitlines()]
+
+
+# Documents and chunks
+
+
+def test_documents_are_added_listed_shown_and_deleted(anywhere: Run, law: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    law.rename(folder / "law.md")
+    (folder / "broken.docx").write_bytes(b"no zip")
+    code, out, err = anywhere("documents", "add", folder)
+    assert code == 0
+    ((document_id, name),) = rows(out)
+    assert (name, "broken.docx" in err) == ("law.md", True)
+    assert rows(anywhere("documents", "list")[1])[1][:2] == [document_id[:12], "law.md"]
+    (listed,) = json.loads(anywhere("documents", "list", "--json")[1])
+    assert listed["document_id"] == document_id
+    shown = anywhere("documents", "show", document_id[:8])[1]
+    assert re.search(r"^  Article 2 \[\d+:\d+\]$", shown, re.MULTILINE)
+    code, out, err = anywhere("documents", "delete", "law.md")
+    assert (code, out) == (0, "")
+    assert err.startswith("Deleted law.md")
+    assert json.loads(anywhere("documents", "list", "--json")[1]) == []
+    assert anywhere("documents", "show", "law.md")[0] == 1
+
+
+def test_only_bad_files_are_a_failure(anywhere: Run, tmp_path: Path) -> None:
+    (tmp_path / "law.docx").write_bytes(b"%PDF-1.7\n%rest")
+    code, out, err = anywhere("documents", "add", tmp_path / "law.docx")
+    assert (code, out) == (1, "")
+    assert "is a PDF" in err
+
+
+def test_chunks_of_a_stored_document_have_spans(anywhere: Run, law: Path, tmp_path: Path) -> None:
+    anywhere("documents", "add", law)
+    law.unlink()
+    code, out, _ = anywhere("chunk", "law.md", "--strategy", "sentence:sentences=1,overlap=0")
+    chunks = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert all(LAW[slice(*chunk["span"])] == chunk["text"] for chunk in chunks)
+    assert anywhere("chunk", "law.md", "--output", tmp_path / "chunks.jsonl")[1] == ""
+    assert len((tmp_path / "chunks.jsonl").read_text(encoding="utf-8").splitlines()) == 1
+
+
+def test_chunking_a_file_through_a_server_says_how(run: Run, law: Path) -> None:
+    with served() as address:
+        code, _, err = run("chunk", law, "--server", address)
+    assert code == 1
+    assert f"documents add {law}" in err
+
+
+def test_strategies_and_index(anywhere: Run, law: Path) -> None:
+    listed = rows(anywhere("strategies")[1])
+    assert listed[1][:2] == ["fixed_size", "512/50"]
+    assert {each["name"] for each in json.loads(anywhere("strategies", "--json")[1])} == {
+        each[0] for each in listed[1:]
+    }
+    anywhere("documents", "add", law)
+    grid = ("--grid", "sentence:sentences=1|2,overlap=0")
+    first = rows(anywhere("index", "law.md", *grid)[1])
+    assert [(each[0], each[1]) for each in first] == [("sentence 1/0", "law.md"), ("sentence 2/0", "law.md")]
+    assert {each[3] for each in rows(anywhere("index", *grid)[1])} == {"was indexed already"}
+
+
+# Questions
+
+
+def test_ask_answers_with_sources(anywhere: Run, law: Path) -> None:
+    anywhere("documents", "add", law)
+    code, out, _ = anywhere("ask", FEE["question"], "--strategy", "recursive", "--document", "law.md", "--top-k", 1)
+    assert code == 0
+    assert out.startswith("recursive 512/50 (extractive, no LLM)\n")
+    assert "300 euros" in out
+    (query,) = json.loads(anywhere("ask", FEE["question"], "--strategy", "recursive", "--json")[1])
+    assert query["spec"]["label"] == "recursive 512/50"
+
+
+def test_question_sets_are_validated_with_an_exit_code(anywhere: Run, law: Path, questions: Path) -> None:
+    anywhere("documents", "add", law)
+    code, _, err = anywhere("questions", "validate", questions)
+    assert code == 0
+    assert "1 questions, 1 of 1 quotes found, 0 errors" in err
+    assert rows(anywhere("questions", "list")[1])[1][1:] == ["questions.json", "1"]
+    questions.write_text(json.dumps([{**FEE, "evidence": ["Nobody wrote this."]}]), encoding="utf-8")
+    code, out, _ = anywhere("questions", "validate", questions, "--json")
+    assert code == 3
+    assert json.loads(out)["usable"] is False
+
+
+def test_questions_are_drafted_and_stored(run: Run, samples: Path) -> None:
+    run("documents", "add", samples / "manual.md")
+    code, out, err = run("questions", "draft", "--count", 3, "--json")
+    drafted = json.loads(out)
+    assert code == 0
+    assert 1 <= len(drafted["questions"]) <= 3
+    assert not any(each["reviewed"] for each in drafted["questions"])
+    assert drafted["question_set_id"] in err
+
+
+# Benchmarks and experiments
+
+
+def test_a_benchmark_and_what_can_be_done_with_it(anywhere: Run, law: Path, questions: Path, tmp_path: Path) -> None:
+    specs = ("--strategy", "recursive", "--grid", "sentence:sentences=1|2,overlap=0")
+    anywhere("documents", "add", law)
+    code, out, _ = anywhere("benchmark", questions, *specs, "--dry-run", "--json")
+    assert (code, json.loads(out)["cells"]) == (0, 3)
+    assert json.loads(anywhere("experiments", "list", "--json")[1]) == []
+
+    code, out, err = anywhere("benchmark", questions, *specs, "--name", "First", "--budget", "0")
+    assert code == 0
+    table = rows(out)
+    assert [row[0] for row in table] == ["strategy", "recursive 512/50", "sentence 1/0", "sentence 2/0"]
+    assert table[0][2] == "recall@1000tok"
+    assert [row[2] for row in table[1:]] == ["1.0"] * 3
+    assert "sentence 1/0: asked all questions" in err
+
+    code, out, _ = anywhere("benchmark", "questions.json", *specs, "--name", "Second", "--json")
+    second = json.loads(out)
+    assert (code, second["status"], len(second["cells"])) == (0, "finished", 3)
+    assert second["cells"][0]["query"]["answer_kind"] == "extractive"
+    assert [row[1:3] for row in rows(anywhere("experiments", "list")[1])[1:]] == [
+        ["Second", "finished"],
+        ["First", "finished"],
+    ]
+    assert json.loads(anywhere("experiments", "show", "Second", "--json")[1]) == second
+    compared = anywhere("experiments", "compare", "First", "Second")[1]
+    assert ["Second", "sentence 1/0", "recall@1000tok", "1", "1.0", "1.0", "+0.000"] in [
+        row[:7] for row in rows(compared)
+    ]
+    anywhere("experiments", "report", "First", "--output", tmp_path / "report.html")
+    assert FEE["question"] in (tmp_path / "report.html").read_text(encoding="utf-8")
+    anywhere("experiments", "export", "First", "--format", "csv", "--output", tmp_path / "cells.csv")
+    assert "sentence 2/0" in (tmp_path / "cells.csv").read_text(encoding="utf-8")
+
+    code, out, _ = anywhere("check", "--baseline", "First", "--max-drop", "0.5", "--json")
+    assert (json.loads(out)["outcome"], code) in (("pass", 0), ("cannot_tell", 4))
+    assert anywhere("check")[0] == 1
+    code, out, _ = anywhere("benchmark", "--resume", "Second", "--json")
+    assert (code, json.loads(out)["experiment_id"]) == (0, second["experiment_id"])
+
+
+def test_an_interrupted_benchmark_is_kept_and_goes_on(
+    run: Run, law: Path, questions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C cancels the job and says how to go on; --resume then gives the whole record."""
+    calls = []
+
+    def interrupted(backend: Backend, job_id: str) -> JobStatus:
+        calls.append(job_id)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return watch(backend, job_id)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(benchmark, "watch", interrupted)
+        # The job stays in the queue, so that it cannot have ended before it is cancelled.
+        patch.setattr(JobRunner, "start", lambda _: None)
+        code, out, err = run("benchmark", questions, "--documents", law, "--strategy", "recursive")
+    assert (code, out) == (130, "")
+    assert f"Go on with: python -m engine benchmark --resume {calls[0]}" in err
+    assert json.loads(run("experiments", "list", "--json")[1])[0]["status"] == "cancelled"
+    code, out, _ = run("benchmark", "--resume", calls[0][:8], "--json")
+    assert (code, json.loads(out)["status"], len(json.loads(out)["cells"])) == (0, "finished", 1)
+
+
+# Upkeep
+
+
+def test_models_cache_reindex_and_doctor(run: Run, law: Path) -> None:
+    out = run("models")[1]
+    assert "wordllama (in use)\tbundled\t256" in out
+    assert "vectors of two models cannot be compared" in out
+    run("documents", "add", law)
+    run("index", "--strategy", "recursive")
+    assert run("cache", "size")[1] == "cache\tentries\tMB\nvectors\t0\t0.0\nreplies\t0\t0.0\n"
+    assert run("cache", "prune", "--keep-mb", 1)[2] == "Dropped 0 vectors and 0 replies.\n"
+    assert run("cache", "prune", "--keep-mb", -1)[0] == 1
+    code, out, _ = run("doctor")
+    assert code == 0, out
+    assert {row[0] for row in rows(out)} == {"ok"}
+    assert "Dropped 1 collections" in run("reindex")[2]
+    with Workbench.open() as workbench:
+        assert workbench.collections() == []
+
+
+def test_doctor_says_what_is_wrong_and_what_to_do(
+    run: Run, law: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with Workbench.open():
+        code, out, _ = run("doctor")
+    assert code == 3
+    assert "WRONG\tdata folder\tThe data folder" in out
+    monkeypatch.setenv("LLM_MODEL", "m")
+    monkeypatch.setenv("EMBEDDING_MODEL", "wordllama")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("MAX_RETRIES", "0")
+    code, out, _ = run("doctor", "--json")
+    found = {each["subject"]: each for each in json.loads(out)}
+    assert code == 3
+    assert found["database"]["ok"] is True
+    assert found["answers"]["ok"] is False
+    assert "127.0.0.1:1" in found["answers"]["message"]
+    assert run("doctor", "--no-models")[0] == 0
+    monkeypatch.setenv("TOP_K", "many")
+    code, out, _ = run("doctor")
+    assert (code, out.startswith("WRONG\tsettings\tTOP_K is 'many'.")) == (3, True)
+
+
+def test_validate_compares_only_what_is_comparable(run: Run, tmp_path: Path) -> None:
+    assert run("validate", tmp_path / "nothing")[0] == 1
+
+
+# A running app
+
+
+def test_a_held_folder_offers_the_server(run: Run, law: Path) -> None:
+    with Workbench.open():
+        code, _, err = run("documents", "list")
+        assert code == 1
+        assert "is in use by another Chunkscope" in err
+        assert "--server http://127.0.0.1:8501" in err
+        assert "--server" not in run("reindex")[2]
+
+
+def test_a_server_that_wants_a_key_gets_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = keys.new_key()
+    with served(load_settings(api_keys=f"ann:{keys.fingerprint(key)}")) as address:
+        code, _, err = run("documents", "list", "--server", address)
+        assert code == 1
+        assert "needs a key" in err
+        assert run("documents", "list", "--server", address, "--api-key", key)[0] == 0
+        monkeypatch.setenv("CHUNKSCOPE_API_KEY", key)
+        assert run("documents", "list", "--server", f"{address}/api/v1/")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [("http://127.0.0.1:1", "cannot be reached"), ("nowhere", "not the address"), ("ftp://x", "not the address")],
+)
+def test_a_server_that_is_none_is_said(run: Run, address: str, words: str) -> None:
+    code, _, err = run("documents", "list", "--server", address)
+    assert code == 1
+    assert words in err
+
+
+# Words
+
+
+def test_docs_show_the_help_as_it_is(root: Path) -> None:
+    """Regenerate with `python -m engine.cli.reference > docs/COMMANDS.md`. How lines are wrapped differs between Pythons."""
+    assert (root / "docs" / "COMMANDS.md").read_text(encoding="utf-8").split() == page().split()
+
+
+def test_a_wrong_command_line_is_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["documents"])
+    assert caught.value.code == 2
+    assert main(["benchmark"]) == 1
+
+
+def test_ids_may_be_shortened_and_names_given() -> None:
+    known = [("aaaa1111", "law.md"), ("aaaa2222", "law.md"), ("bbbb3333", "tax.md")]
+    assert find("document", "aaaa1111", known) == "aaaa1111"
+    assert find("document", "aaaa1", known) == "aaaa1111"
+    assert find("document", "tax.md", known) == "bbbb3333"
+    for unclear in ("law.md", "aaaa"):
+        with pytest.raises(BadRequest, match="could be 2 documents"):
+            find("document", unclear, known)
+    for unknown in ("bbb", "cccc", ""):
+        with pytest.raises(NotFound):
+            find("document", unknown, known)
+
+
+def test_specs_and_grids_are_read_as_written() -> None:
+    assert written.read("recursive") == Written("recursive", {})
+    assert written.read("recursive: size=1 , overlap=0") == Written("recursive", {"size": "1", "overlap": "0"})
+    grid = written.read_grid("a:x=1|2,y=3|4")
+    assert [written.write(each) for each in grid] == ["a:x=1,y=3", "a:x=1,y=4", "a:x=2,y=3", "a:x=2,y=4"]
+    with pytest.raises(BadRequest, match="65 specs"):
+        written.read_grid("a:x=" + "|".join(map(str, range(65))))
+
+
+def test_progress_says_each_thing_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    progress: dict[str, Any] = {"stages": {"a": {"index": {"done": 1, "total": 1}, "ask": {"done": 1, "total": 2}}}}
+    lines.show(progress)
+    lines.show({**progress, "errors": {"a": "The model was refused."}})
+    assert capsys.readouterr().err == "a: indexed\na: The model was refused.\n"
+
+
+def test_the_served_workbench_is_closed_again() -> None:
+    with served():
+        assert runtime.workbench().documents() == []
+    with Workbench.open() as workbench:
+        assert workbench.documents() == []
