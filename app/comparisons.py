@@ -8,20 +8,17 @@ import pandas as pd
 
 from app import results
 from engine import Workbench
-from engine.bench import history
 from engine.bench.history import ExperimentComparison
+from engine.recent import Recent
 from engine.store import ExperimentSummary
 
-
-def found(summaries: Sequence[ExperimentSummary], wanted: str, pinned: bool) -> list[ExperimentSummary]:
-    """Experiments in which every searched word occurs, pinned ones first."""
-    fitting = [each for each in summaries if history.matches(each, wanted, None, True if pinned else None)]
-    return sorted(fitting, key=lambda each: not each.pinned)
+_compared: Recent[tuple[str, ...], ExperimentComparison] = Recent(8)
 
 
 def compare(workbench: Workbench, chosen: Sequence[ExperimentSummary]) -> ExperimentComparison:
-    """Raises BadRequest where nothing can be compared."""
-    return history.compare([results.load(workbench, each.experiment_id) for each in chosen])
+    """The others against the first; ended experiments are compared once. Raises BadRequest where nothing can be compared."""
+    key = tuple(f"{each.experiment_id} {each.status} {each.finished_at} {each.name}" for each in chosen)
+    return _compared.get_or_make(key, lambda: workbench.compare([each.experiment_id for each in chosen]))
 
 
 def settings(comparison: ExperimentComparison) -> pd.DataFrame:

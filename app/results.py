@@ -17,7 +17,6 @@ from engine.metrics.thresholds import check_thresholds
 from engine.recent import Recent
 from engine.recommend import experiment_costs, matrix, measured_metrics, primary_metric
 from engine.records import Experiment, Statistics
-from engine.store import ExperimentSummary
 
 BUDGETS = (500, 1000, 2000, 4000)
 Key = tuple[str, str, str]
@@ -380,8 +379,3 @@ def facts(experiment: Experiment) -> pd.DataFrame:
     rows |= {f"version of {name}": version for name, version in experiment.versions.items()}
     rows |= {f"setting {name}": str(value) for name, value in experiment.settings.items()}
     return pd.DataFrame({"what": list(rows), "value": list(rows.values())})
-
-
-def comparable(summary: ExperimentSummary) -> bool:
-    """Whether an experiment has results that can stand beside another."""
-    return summary.status != "running"

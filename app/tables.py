@@ -151,7 +151,8 @@ def _cell(value: Any) -> Any:
 def experiments(summaries: Sequence[ExperimentSummary]) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "name": f"📌 {each.name}" if each.pinned else each.name,
+            "name": each.name,
+            "marks": " ".join(filter(None, ("pinned" * each.pinned, "baseline" * each.baseline))),
             "date": each.created_at,
             "status": each.status,
             "finding": each.headline,

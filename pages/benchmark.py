@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import answers, benchmark, jobs, result_charts, results, state, tables
+from app import answers, benchmark, downloads, jobs, result_charts, results, state, tables
 from app.states import bench, empty, guard, heading, stale
 from app.text import counted, plain
 from engine import Workbench
@@ -125,6 +125,10 @@ def outcome(experiment: Experiment) -> None:
     failed = [result for result in experiment.results if result.status == "failed"]
     for result in failed:
         st.error(plain(f"{result.spec.label} failed: {result.error}"), icon=":material/error:")
+    retry = failed and experiment.status == "finished"
+    if retry and st.button("Try the failed again", key="benchmark.retry", icon=":material/replay:"):
+        workbench.retry_failed(experiment.experiment_id)
+        st.rerun()
 
 
 def conclusion(experiment: Experiment) -> None:
@@ -326,8 +330,27 @@ def trust(experiment: Experiment) -> None:
         )
     else:
         st.caption("No judge was used: answers carry no judge scores.")
+    if workbench.models.judge is not None:
+        calibration()
     with st.expander("Settings, versions and inputs"):
         st.dataframe(results.facts(experiment), hide_index=True, alt="What is needed to repeat this experiment")
+
+
+def calibration() -> None:
+    """The judge on cases whose verdict is known; it calls the model, so it waits for a click."""
+    if st.button(
+        "Calibrate the judge",
+        key="benchmark.calibrate",
+        icon=":material/balance:",
+        help="Scores cases whose verdict is known. Calls the judge model once per case; repeated calls come from the cache.",
+    ):
+        with st.spinner("Judging the cases"):
+            found = workbench.calibrate_judge()
+        st.session_state["benchmark.calibration"] = (found.judge_model, found.correct, found.scored, len(found.results))
+    kept = st.session_state.get("benchmark.calibration")
+    if kept is not None:
+        model, correct, scored, cases = kept
+        st.text(f"{model}: {correct} of {scored} verdicts right; {cases - scored} of {cases} cases got no verdict.")
 
 
 def metric_picker(experiment: Experiment) -> str | None:
@@ -367,6 +390,7 @@ with guard():
     if not experiment.results:
         st.stop()
     conclusion(experiment)
+    downloads.buttons(workbench, experiment_id, experiment.name, "benchmark.export")
     heat(experiment)
     metric = metric_picker(experiment)
     if metric is None:

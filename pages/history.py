@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import comparisons, results, state, tables
+from app import comparisons, downloads, results, state, tables
 from app.states import bench, empty, guard, heading
 from app.text import counted, plain
 from engine.bench.history import MOST
@@ -22,8 +22,7 @@ heading(
     ],
 )
 
-summaries = workbench.experiments()
-if not summaries:
+if not workbench.experiments():
     empty("No experiments yet", "Run a benchmark on the Benchmark page; it appears here.")
     st.page_link("../pages/benchmark.py", label="Go to Benchmark", icon=":material/leaderboard:")
     st.stop()
@@ -33,7 +32,7 @@ wanted = search_column.text_input(
     "Find", key="history.find", persist_state="session", placeholder="name, document, strategy, model or tag"
 )
 pinned = pinned_column.toggle("Pinned only", key="history.pinned", persist_state="session")
-shown = comparisons.found(summaries, wanted, pinned)
+shown = sorted(workbench.experiments(wanted, pinned=True if pinned else None), key=lambda each: not each.pinned)
 if not shown:
     st.info("No experiment fits this search.")
     st.stop()
@@ -68,7 +67,29 @@ def confirm_deletion(summary: ExperimentSummary) -> None:
         st.rerun()
 
 
+def annotations(summary: ExperimentSummary) -> None:
+    """Name, note, tags and marks of an experiment."""
+    key = f"history.{summary.experiment_id}"
+    with st.form(f"{key}.form"):
+        left, right = st.columns(2)
+        name = left.text_input("Name", summary.name, key=f"{key}.name")
+        tags = right.text_input("Tags, separated by commas", ", ".join(summary.tags), key=f"{key}.tags")
+        note = st.text_area("Note", summary.note, height=80, key=f"{key}.note")
+        with st.container(horizontal=True):
+            pin = st.checkbox("Pinned", summary.pinned, key=f"{key}.pinned")
+            baseline = st.checkbox(
+                "Baseline", summary.baseline, key=f"{key}.baseline", help="Others are compared with it."
+            )
+        if st.form_submit_button("Save", icon=":material/save:"):
+            given = [tag.strip() for tag in tags.split(",") if tag.strip()]
+            workbench.annotate(summary.experiment_id, name=name, note=note, tags=given, pinned=pin)
+            workbench.mark_baseline(summary.experiment_id, baseline)
+            st.rerun()
+
+
 def one(summary: ExperimentSummary) -> None:
+    if summary.headline:
+        st.text(summary.headline)
     with st.container(horizontal=True):
         if st.button("Open", type="primary", icon=":material/open_in_new:", key="history.open"):
             state.choose(state.EXPERIMENT, summary.experiment_id)
@@ -88,10 +109,14 @@ def one(summary: ExperimentSummary) -> None:
             confirm_deletion(summary)
     if summary.error:
         st.text(summary.error)
+    if summary.status != "running":
+        downloads.buttons(workbench, summary.experiment_id, summary.name, "history.export")
+    with st.expander("Name, note, tags and marks", icon=":material/edit:"):
+        annotations(summary)
 
 
 def several(chosen: list[ExperimentSummary]) -> None:
-    oldest_first = sorted(chosen, key=lambda each: each.created_at)
+    oldest_first = sorted(chosen, key=lambda each: (not each.baseline, each.created_at))
     names = {each.experiment_id: f"{each.name}, {each.created_at:%Y-%m-%d %H:%M}" for each in oldest_first}
     st.subheader("Comparison")
     first = st.selectbox(

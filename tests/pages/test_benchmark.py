@@ -142,6 +142,19 @@ def test_history_finds_compares_and_deletes(open_page: Open, experiment: Experim
     assert "Nothing: every metric of every common strategy is the same." in words(app)
     app.session_state["history.table"] = {"selection": {"rows": [0], "columns": [], "cells": []}}
     app.run()
+    chosen = app.dataframe[0].value["name"][0]
+    experiment_id = workbench.experiments(str(chosen))[0].experiment_id
+    app.text_input(key=f"history.{experiment_id}.name").set_value("Renamed")
+    app.checkbox(key=f"history.{experiment_id}.baseline").set_value(True)
+    next(button for button in app.button if button.label == "Save").click().run()
+    assert not app.error
+    assert (workbench.experiment_summary(experiment_id).name, workbench.experiment_summary(experiment_id).baseline) == (
+        "Renamed",
+        True,
+    )
+    app.session_state["history.find"] = "Renamed"
+    app.session_state["history.table"] = {"selection": {"rows": [0], "columns": [], "cells": []}}
+    app.run()
     app.button(key="history.delete").click().run()
     assert "its answers and results are removed" in words(app)
     before = len(workbench.experiments())
