@@ -634,6 +634,7 @@ class Workbench:
             specs=tuple(specs),
             question_set_id=question_set.question_set_id,
             top_k=options.pop("top_k", None) or self.settings.top_k,
+            baseline=options.pop("baseline", None) or (specs[0].spec_id if specs else None),
             **options,
         )
 
