@@ -43,14 +43,23 @@ def terms(text: str) -> Iterator[Term]:
             yield _term(word, reached, len(word), match.start())
 
 
+def words(text: str) -> list[str]:
+    """The texts of `terms`, without their places: several times faster where words are written with spaces."""
+    if _UNSPACED.search(text) is None:
+        return [_folded(word) for word in _WORD.findall(text)]
+    return [term.text for term in terms(text)]
+
+
 def written_without_spaces(character: str) -> bool:
     return _UNSPACED.match(character) is not None
 
 
 def _term(word: str, start: int, end: int, offset: int) -> Term:
-    text = word[start:end]
-    folded = text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-    return Term(folded, offset + start, offset + end)
+    return Term(_folded(word[start:end]), offset + start, offset + end)
+
+
+def _folded(word: str) -> str:
+    return word.casefold() if word.isascii() else unicodedata.normalize("NFKC", word).casefold()
 
 
 class LexicalHit(NamedTuple):
@@ -72,7 +81,7 @@ class Bm25:
         counts: list[int] = []
         lengths = np.zeros(len(texts))
         for row, text in enumerate(texts):
-            frequencies = Counter(term.text for term in terms(text))
+            frequencies = Counter(words(text))
             lengths[row] = frequencies.total()
             for term, count in frequencies.items():
                 rows.append(row)
@@ -85,7 +94,7 @@ class Bm25:
 
     def search(self, query: str, limit: int) -> list[LexicalHit]:
         """The best texts, best first, ties in the order of the texts. Texts that share no term with the query are no hits."""
-        wanted = Counter(self._vocabulary[term.text] for term in terms(query) if term.text in self._vocabulary)
+        wanted = Counter(self._vocabulary[word] for word in words(query) if word in self._vocabulary)
         if not wanted or limit <= 0:
             return []
         scores = np.zeros(self._n_texts)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from engine.lexical import terms
+from engine.lexical import words
 from engine.metrics.base import Metric
 from engine.models import Span
 from engine.providers.base import Embedder
@@ -132,11 +132,12 @@ def score_answer(
         scores["answer_token_f1"] = token_f1(answer, expected)
         if embedder is not None:
             scores["answer_embedding_similarity"] = embedding_similarity(answer, expected, embedder)
-    sentences = sentence_support(answer, delivered)
+    source = _Delivered(delivered)
+    sentences = source.sentences(answer)
     if sentences:
-        scores["trigram_support"] = trigram_support(answer, delivered)
+        scores["trigram_support"] = source.support(words(answer))
         scores["unsupported_sentences"] = sum(sentence.unsupported for sentence in sentences) / len(sentences)
-        scores["copied_share"] = copied_share(answer, delivered)
+        scores["copied_share"] = source.copied(words(answer), COPIED_RUN)
     numbers = numbers_found(answer, delivered)
     if numbers is not None:
         scores["numbers_found"] = numbers
@@ -145,7 +146,7 @@ def score_answer(
 
 def token_f1(answer: str, expected: str) -> float:
     """Harmonic mean of word precision and recall, repeated words counted as often as both have them."""
-    own, wanted = Counter(_words(answer)), Counter(_words(expected))
+    own, wanted = Counter(words(answer)), Counter(words(expected))
     common = (own & wanted).total()
     return 2 * common / (own.total() + wanted.total()) if common else 0.0
 
@@ -158,19 +159,12 @@ def embedding_similarity(answer: str, expected: str, embedder: Embedder) -> floa
 
 def sentence_support(answer: str, delivered: Sequence[str]) -> list[SentenceSupport]:
     """Every sentence of the answer that has words, with its support."""
-    source = _Runs(delivered)
-    found = []
-    for span in sentence_spans(answer):
-        words = _words(span.slice(answer))
-        if words:
-            found.append(SentenceSupport(span, source.support(words)))
-    return found
+    return _Delivered(delivered).sentences(answer)
 
 
 def trigram_support(answer: str, delivered: Sequence[str]) -> float:
     """Share of the answer's word triples that stand in the delivered text; of its words, for an answer shorter than three. 0 without words."""
-    words = _words(answer)
-    return _Runs(delivered).support(words) if words else 0.0
+    return _Delivered(delivered).support(words(answer))
 
 
 def numbers_found(answer: str, delivered: Sequence[str]) -> float | None:
@@ -184,29 +178,42 @@ def numbers_found(answer: str, delivered: Sequence[str]) -> float | None:
 
 def copied_share(answer: str, delivered: Sequence[str], run: int = COPIED_RUN) -> float:
     """Share of the answer's words inside verbatim runs of at least `run` words of the delivered text; 0 for shorter answers."""
-    words = _words(answer)
-    sources = {tuple(found[i : i + run]) for found in map(_words, delivered) for i in range(len(found) - run + 1)}
-    copied = [False] * len(words)
-    for i in range(len(words) - run + 1):
-        if tuple(words[i : i + run]) in sources:
-            copied[i : i + run] = [True] * run
-    return sum(copied) / len(words) if words else 0.0
+    return _Delivered(delivered).copied(words(answer), run)
 
 
-class _Runs:
-    """Word triples and words of the delivered texts; no triple spans two texts."""
+class _Delivered:
+    """The words of the delivered texts, taken apart once for all measures; no run of words spans two texts."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        found = [_words(text) for text in texts]
-        self._triples = {triple for words in found for triple in zip(words, words[1:], words[2:], strict=False)}
-        self._words = {word for words in found for word in words}
+        found = [words(text) for text in texts]
+        self._triples = {triple for own in found for triple in _triples(own)}
+        self._words = {word for own in found for word in own}
+        self._joined = [_line(own) for own in found]
 
-    def support(self, words: Sequence[str]) -> float:
-        if len(words) < 3:
-            return sum(word in self._words for word in words) / len(words)
-        triples = list(zip(words, words[1:], words[2:], strict=False))
-        return sum(triple in self._triples for triple in triples) / len(triples)
+    def sentences(self, answer: str) -> list[SentenceSupport]:
+        spans = [(span, words(span.slice(answer))) for span in sentence_spans(answer)]
+        return [SentenceSupport(span, self.support(own)) for span, own in spans if own]
+
+    def support(self, own: Sequence[str]) -> float:
+        if len(own) < 3:
+            known = [word in self._words for word in own]
+        else:
+            known = [triple in self._triples for triple in _triples(own)]
+        return sum(known) / len(known) if known else 0.0
+
+    def copied(self, own: Sequence[str], run: int) -> float:
+        copied = [False] * len(own)
+        for i in range(len(own) - run + 1):
+            wanted = _line(own[i : i + run])
+            if any(wanted in joined for joined in self._joined):
+                copied[i : i + run] = [True] * run
+        return sum(copied) / len(own) if own else 0.0
 
 
-def _words(text: str) -> list[str]:
-    return [term.text for term in terms(text)]
+def _line(own: Sequence[str]) -> str:
+    """Words in which no other words can be found: some characters fold to a word with a space, none to one with a line break."""
+    return "\n".join(["", *own, ""])
+
+
+def _triples(own: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    return zip(own, own[1:], own[2:], strict=False)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.lexical import terms
+from engine.lexical import words as words_of
 from engine.models import Chunk
 
 RUN = 5
@@ -71,7 +71,7 @@ def _pairs(members: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def shingles(text: str) -> NDArray[np.uint64]:
     """Hashes of the text's runs of five words, sorted; of all its words where it has fewer."""
-    words = [term.text for term in terms(text)]
+    words = words_of(text)
     if not words:
         return np.empty(0, dtype=np.uint64)
     runs = {" ".join(words[i : i + RUN]) for i in range(max(1, len(words) - RUN + 1))}

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from engine import stats, tokens
-from engine.lexical import terms
+from engine.lexical import words
 from engine.metrics.duplicates import similar_texts
 from engine.models import ChunkSet, Document, Record
 from engine.questions.normalise import Normalised
@@ -181,14 +181,14 @@ def _supported(answer: str, evidence: str) -> bool:
     numbers = Counter(_NUMBER.findall(answer))
     if numbers - Counter(_NUMBER.findall(evidence)):
         return False
-    wanted = {term.text for term in terms(answer) if len(term.text) > 3}
-    present = {term.text for term in terms(evidence)}
+    wanted = {word for word in words(answer) if len(word) > 3}
+    present = set(words(evidence))
     return not wanted or len(wanted & present) / len(wanted) >= _ANSWER_SHARE
 
 
 def _repeats(question: str, evidence: str) -> bool:
-    asked = [term.text for term in terms(question)]
-    held = [term.text for term in terms(evidence)]
+    asked = words(question)
+    held = words(evidence)
     runs = {tuple(held[i : i + 3]) for i in range(len(held) - 2)}
     own = [tuple(asked[i : i + 3]) for i in range(len(asked) - 2)]
     return len(own) >= 3 and sum(run in runs for run in own) / len(own) >= _REPEATED_SHARE

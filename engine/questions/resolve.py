@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rapidfuzz import fuzz
 
 from engine import ids
-from engine.lexical import terms, written_without_spaces
+from engine.lexical import words, written_without_spaces
 from engine.models import Document, NodeKind, Record, Span
 from engine.questions.normalise import Normalised
 from engine.records import Evidence, Gold, Question, QuestionSet
@@ -273,7 +273,7 @@ def _windows(needle: str, normalised: Normalised) -> list[Span]:
     """Stretches of the text where the rarer terms of the needle gather most, so that only they need aligning."""
     width = int(1.5 * len(needle)) + 40
     marks: list[tuple[int, float, str]] = []
-    known = {term.text for term in terms(needle)} & normalised.positions.keys()
+    known = set(words(needle)) & normalised.positions.keys()
     for term in sorted(known, key=lambda term: (len(normalised.positions[term]), term)):
         positions = normalised.positions[term]
         if marks and len(marks) + len(positions) > _MARKS:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from engine.lexical import Bm25, fuse, terms
+from engine.lexical import Bm25, fuse, terms, words
 
 
 def found(text: str) -> list[str]:
@@ -26,6 +26,21 @@ def test_scripts_without_spaces_become_pairs_of_characters() -> None:
 def test_combining_marks_stay_in_their_word() -> None:
     assert found("कानून है") == ["कानून", "है"]
     assert found("e\u0301te\u0301") == ["été"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Tax, taxes: §12a (Straße, ﬁnal) — naïve İstanbul",
+        "e\u0301tat किताबें",
+        "税法 and tax",
+        "ภาษี 12",
+        "\ufdfa a\nb",
+    ],
+)
+def test_words_are_the_terms_without_their_places(text: str) -> None:
+    assert words(text) == [term.text for term in terms(text)]
 
 
 def test_bm25_by_hand() -> None:
