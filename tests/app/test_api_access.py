@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -16,7 +15,7 @@ from app import __main__ as server
 from app import logs, runtime
 from app.api import create_api, health, problems
 from app.api.metrics import Latencies
-from app.api.middleware import Guard, Limits
+from app.api.middleware import Limits
 from engine import Workbench, keys
 from engine.cli import main as command
 from engine.errors import BadSetting
@@ -293,26 +292,7 @@ def test_libraries_are_heard_from_warnings_on(log: io.StringIO) -> None:
     assert log.getvalue() == ""
 
 
-# Clients that go away
-
-
-def test_work_goes_on_when_its_client_has_gone(bench: Workbench) -> None:
-    """The request of a query is abandoned while it is being answered; the answer is stored all the same."""
-    bench.add_document(b"The fee is 300 euros.", "law.md")
-    begun, may_end = threading.Event(), threading.Event()
-    real = bench.index
-
-    def slow(*arguments: object) -> object:
-        begun.set()
-        assert may_end.wait(60)
-        return real(*arguments)  # type: ignore[arg-type]
-
-    bench.index = slow  # type: ignore[method-assign,assignment]
-    asking = bench.start_asking("fee?", [bench.spec("recursive")], request_id="gone")
-    assert begun.wait(60)
-    may_end.set()
-    asking.wait()
-    assert [query.request_id for query in bench.queries()] == ["gone"]
+# The app itself
 
 
 def test_api_alone_serves_what_the_app_serves() -> None:
@@ -326,10 +306,3 @@ def test_api_alone_serves_what_the_app_serves() -> None:
             assert client.get("/api/v1/openapi.json").json()["servers"] == [{"url": "/api/v1"}]
     finally:
         runtime.close()
-
-
-def test_a_guard_alone_admits_by_header() -> None:
-    guard = Guard(lambda *_: None, load_settings(api_keys=ANN))  # type: ignore[arg-type,return-value]
-    from starlette.datastructures import Headers
-
-    assert guard.admit(Headers({"authorization": f"bearer {KEY}"})) == "ann"
