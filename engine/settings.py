@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +20,8 @@ from engine.errors import BadSetting
 
 _SECRET = ("_key", "_keys")
 """Endings of settings whose values are shown nowhere."""
+_LOGIN = re.compile(r"(?<=://)[^/?#\s]*@")
+"""User and password of an address."""
 
 BUNDLED = "wordllama"
 """EMBEDDING_MODEL value of the embeddings that ship with Chunkscope."""
@@ -171,8 +175,12 @@ class Settings(BaseSettings):
             return self.database_url
         return f"sqlite:///{(self.data_dir / 'chunkscope.db').absolute()}"
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, _without_login(value)
+
     def snapshot(self) -> dict[str, Any]:
-        """Every setting without secrets, for the record of an experiment. Keys become true or false."""
+        """Every setting without secrets, for the record of an experiment. Keys become true or false, logins in addresses `***`."""
         values: dict[str, Any] = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
@@ -181,8 +189,12 @@ class Settings(BaseSettings):
             elif name == "database_url":
                 values[name] = None if value is None else value.split("://", 1)[0]
             else:
-                values[name] = str(value) if isinstance(value, Path) else value
+                values[name] = str(value) if isinstance(value, Path) else _without_login(value)
         return values
+
+
+def _without_login(value: Any) -> Any:
+    return _LOGIN.sub("***@", value) if isinstance(value, str) else value
 
 
 SETTINGS_TABLE: tuple[tuple[str, str, str], ...] = tuple(
@@ -200,7 +212,7 @@ def load_settings(**overrides: Any) -> Settings:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else "?"
         secret = name.endswith(_SECRET)
-        value = "(hidden)" if secret else repr(first.get("input"))
+        value = "(hidden)" if secret else repr(_without_login(first.get("input")))
         raise BadSetting(
             f"{name.upper()} is {value}. {first['msg']}. Change it in the environment or in .env, then start again."
         ) from None

@@ -85,6 +85,23 @@ def test_secrets_are_in_no_text_of_the_settings() -> None:
     assert load_settings().snapshot()["openai_api_key"] is False
 
 
+def test_logins_in_addresses_are_in_no_text_of_the_settings() -> None:
+    addresses = {
+        name: f"https://someone:pa@ss-do-not-show@{name}.example:8443/v1?a=b@c"
+        for name in Settings.model_fields
+        if name.endswith("_url") and name != "database_url"
+    }
+    assert len(addresses) == 4
+    settings = load_settings(**addresses, llm_model="a@b")
+    snapshot = settings.snapshot()
+    assert {name: snapshot[name] for name in addresses} == {
+        name: f"https://***@{name}.example:8443/v1?a=b@c" for name in addresses
+    }
+    assert "do-not-show" not in repr(settings) + str(settings) + repr(snapshot)
+    assert snapshot["llm_model"] == "a@b"
+    assert load_settings(qdrant_url="http://localhost:6333").snapshot()["qdrant_url"] == "http://localhost:6333"
+
+
 def test_a_refused_key_is_not_repeated() -> None:
     with pytest.raises(BadSetting) as caught:
         load_settings(openai_api_key=["sk-do-not-show"])
