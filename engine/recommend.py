@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +125,7 @@ def primary_metric(experiment: Experiment) -> str | None:
 
 def measured_metrics(experiment: Experiment) -> list[str]:
     """Stored names of all metrics some question was scored on, in the order they first appear."""
-    return list(dict.fromkeys(name for cell in experiment.cells for name in cell.metrics))
+    return list(dict.fromkeys(chain.from_iterable(cell.metrics for cell in experiment.cells)))
 
 
 def matrix(experiment: Experiment, metric: str) -> NDArray[np.float64]:

@@ -158,14 +158,14 @@ def compare(experiments: Sequence[Experiment]) -> ExperimentComparison:
     metric = next((name for name in recommend.PRIMARY_METRICS if name in shared), None)
     changes: list[MetricChange] = []
     questions: list[QuestionChange] = []
-    base = _Scores(first, [question_id for question_id, _ in common])
+    base = _Scores(first, [question_id for question_id, _ in common], shared)
     keys = stats.cluster_keys([question for _, question in common])
     for other in experiments[1:]:
         specs = [spec for spec in other.specs if spec.spec_id in base.rows]
         missing = [spec.label for spec in other.specs if spec.spec_id not in base.rows]
         if missing:
             notes.append(f"{other.name}: {', '.join(missing)} not in {first.name}, so not compared.")
-        scores = _Scores(other, [question_id for question_id, _ in common])
+        scores = _Scores(other, [question_id for question_id, _ in common], shared)
         pairs = [(base.rows[spec.spec_id], scores.rows[spec.spec_id]) for spec in specs]
         changes.extend(_metric_changes(base, scores, pairs, shared, keys, first.plan.seed))
         if metric is not None:
@@ -191,16 +191,33 @@ def compare(experiments: Sequence[Experiment]) -> ExperimentComparison:
 class _Scores:
     """The scores of one experiment on the common questions."""
 
-    def __init__(self, experiment: Experiment, question_ids: Sequence[str]) -> None:
+    def __init__(self, experiment: Experiment, question_ids: Sequence[str], metrics: Sequence[str]) -> None:
         self.experiment = experiment
         self.rows = {spec.spec_id: row for row, spec in enumerate(experiment.specs)}
-        places = {question.question_id: column for column, question in enumerate(experiment.questions)}
-        self._columns = [places[question_id] for question_id in question_ids]
+        self._columns = {question_id: column for column, question_id in enumerate(question_ids)}
+        self._metrics = {name: place for place, name in enumerate(metrics)}
         self._cells = {(cell.spec_id, cell.question_id): cell for cell in experiment.cells if cell.repeat == 0}
+        self._values = self._read()
+
+    def _read(self) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
+        """Shape `(n_metrics, n_specs, n_common_questions)`, NaN where not scored; repeats averaged. One pass over the cells."""
+        shape = (len(self._metrics), len(self.rows), len(self._columns))
+        sums, counts = np.zeros(shape), np.zeros(shape)
+        for cell in self.experiment.cells:
+            row, column = self.rows.get(cell.spec_id), self._columns.get(cell.question_id)
+            if row is None or column is None:
+                continue
+            for name, place in self._metrics.items():
+                value = cell.metrics.get(name)
+                if value is not None:
+                    sums[place, row, column] += value
+                    counts[place, row, column] += 1
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
     def of(self, metric: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
         """Shape `(n_specs, n_common_questions)`."""
-        return recommend.matrix(self.experiment, metric)[:, self._columns]
+        found: np.ndarray[tuple[int, int], np.dtype[np.float64]] = self._values[self._metrics[metric]]
+        return found
 
     def cell(self, spec_id: str, question_id: str) -> QuestionResult | None:
         return self._cells.get((spec_id, question_id))
@@ -258,6 +275,7 @@ def _question_changes(
     changes = []
     for old, new in pairs:
         spec = other.experiment.specs[new]
+        spec_id = spec.spec_id
         for column, (question_id, question) in enumerate(common):
             was, now = _known(before[old, column]), _known(after[new, column])
             if was is None and now is None:
@@ -265,14 +283,14 @@ def _question_changes(
             changes.append(
                 QuestionChange(
                     experiment_id=other.experiment.experiment_id,
-                    spec_id=spec.spec_id,
+                    spec_id=spec_id,
                     label=spec.label,
                     question_id=question_id,
                     question=question.question,
                     baseline=was,
                     value=now,
                     difference=None if was is None or now is None else sign * (now - was),
-                    places=moved(base.cell(spec.spec_id, question_id), other.cell(spec.spec_id, question_id)),
+                    places=moved(base.cell(spec_id, question_id), other.cell(spec_id, question_id)),
                 )
             )
     return changes
