@@ -13,7 +13,7 @@ from typing import Any, TextIO
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The request that is being answered, for every line that is logged meanwhile."""
 
-_OURS = ("app", "engine", "pages", "uvicorn")
+_OURS = ("app", "engine", "pages", "uvicorn", "uvicorn.error")
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "request_id", "color_message"}
 
 

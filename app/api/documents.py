@@ -27,7 +27,10 @@ router = APIRouter(prefix="/documents", tags=["documents"])
     "",
     status_code=201,
     response_model=UploadResult,
-    responses=problems.responses(400, 401, 413, 422),
+    responses={
+        200: {"model": UploadResult, "description": "Everything was there already."},
+        **problems.responses(400, 401, 413, 422),
+    },
 )
 async def upload(
     bench: Bench,

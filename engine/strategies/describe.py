@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from engine.errors import NeedsModel
 from engine.index.base import collection_name
 from engine.models import Record, StrategySpec
 from engine.providers.base import Models
-from engine.strategies.base import Strategy
+from engine.strategies.base import Params, Strategy
 
 
 class StrategyInfo(Record):
@@ -48,5 +49,10 @@ def describe(strategy: Strategy[Any], defaults: StrategySpec, models: Models) ->
         unavailable_because=reason,
         collection=collection_name(strategy.name),
         defaults=defaults,
-        parameters=strategy.params_type.model_json_schema(),
+        parameters=_schema(strategy.params_type),
     )
+
+
+@cache
+def _schema(params_type: type[Params]) -> dict[str, Any]:
+    return params_type.model_json_schema()
