@@ -87,7 +87,12 @@ def test_the_report_is_one_page_without_script_or_address_and_everything_in_it_i
     assert not re.search(r"https?://|url\(", text)
     assert "svg" in page.tags
     assert page.marked == ["The annual fee is 300 euros."]
-    for shown in ("Nothing can be recommended", "propositions 512", "needs a chat model", "How high is the annual fee?"):
+    for shown in (
+        "Nothing can be recommended",
+        "propositions 512",
+        "needs a chat model",
+        "How high is the annual fee?",
+    ):
         assert shown in text
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
