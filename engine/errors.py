@@ -70,6 +70,8 @@ class ModelCallFailed(UserError):
     """A model call ended without a usable answer; `cause` says how."""
 
     status = 502
+    spent: object | None = None
+    """Usage of the calls before it that did answer, where a caller was asking for more than one (`providers.base.Usage`)."""
 
     def __init__(self, message: str, cause: CallCause) -> None:
         super().__init__(message)

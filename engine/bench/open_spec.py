@@ -49,6 +49,8 @@ class Parts:
     sentences: SentenceVectors
     proxies: Embedder
     """The bundled model, for likeness of answers: free, and the same in every run."""
+    stopping: Callable[[], bool] = lambda: False
+    """Whether the run is to end; embedding then stops between two calls."""
 
     def document(self, document_id: str) -> Document:
         return self.source(document_id).document
@@ -80,7 +82,7 @@ class Indexes:
     def add(self, document: DocumentRef) -> tuple[float | None, Exception | None]:
         """Index one document. Returns what that cost, in USD (None: unknown), and what went wrong. Never raises for a failed document."""
         meter, parts, spec = Meter(), self._parts, self._spec
-        models = metered(parts.models, meter)
+        models = metered(parts.models, meter, parts.stopping)
         error: Exception | None = None
         try:
             source = parts.source(document.document_id)

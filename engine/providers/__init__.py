@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
 
 from engine.errors import BadSetting
 from engine.providers.base import ChatModel, Embedder, Models, TokenEmbedder
@@ -85,11 +88,12 @@ def _endpoint(settings: Settings, role: str, model: str) -> Endpoint:
     from engine.providers.openai import OPENAI_URL, Endpoint
 
     own_url, own_key = getattr(settings, f"{role}_base_url"), getattr(settings, f"{role}_api_key")
-    key = own_key or settings.openai_api_key
+    key_setting = f"{role.upper()}_API_KEY" if own_key else "OPENAI_API_KEY"
+    url_setting = f"{role.upper()}_BASE_URL" if own_url else "OPENAI_BASE_URL"
     endpoint = Endpoint(
-        base_url=own_url or settings.openai_base_url or OPENAI_URL,
-        api_key=key if key is not None and key.get_secret_value() else None,
-        key_setting=f"{role.upper()}_API_KEY" if own_key else "OPENAI_API_KEY",
+        base_url=_checked_url(own_url or settings.openai_base_url or OPENAI_URL, url_setting),
+        api_key=_checked_key(own_key or settings.openai_api_key, key_setting),
+        key_setting=key_setting,
         timeout=settings.request_timeout,
         retries=settings.max_retries,
         concurrency=settings.concurrency,
@@ -102,3 +106,31 @@ def _endpoint(settings: Settings, role: str, model: str) -> Endpoint:
             f"of your own, or set EMBEDDING_MODEL={BUNDLED} to work without."
         )
     return endpoint
+
+
+def _checked_url(url: str, setting: str) -> str:
+    """The address without white space around it. Raises BadSetting, which does not repeat it: it may hold a password."""
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good, parts = False, urlsplit("")
+    if not good or parts.query or parts.fragment or not url.isprintable() or " " in url:
+        raise BadSetting(
+            f"{setting} is not the address of a server. It needs the form http://localhost:11434/v1 or https://host/v1, "
+            "with nothing behind the path. Correct it and start again."
+        )
+    return url
+
+
+def _checked_key(key: SecretStr | None, setting: str) -> SecretStr | None:
+    """The key without white space around it; None for an empty one. Raises BadSetting for characters no key can hold."""
+    value = "" if key is None else key.get_secret_value().strip()
+    if not value:
+        return None
+    if not (value.isascii() and value.isprintable()):
+        raise BadSetting(
+            f"{setting} holds a line break or a letter that no key has. Copy the key again, whole and alone, and start again."
+        )
+    return SecretStr(value)

@@ -54,7 +54,7 @@ class Embedded(NamedTuple):
 
 
 class EmbeddedBatch(NamedTuple):
-    """One finished part of a longer embedding, from embedders that offer `embed_batches(texts, kind)`; those also offer `long_texts(texts, kind)`, the places of `Embedded.split`."""
+    """One finished part of a longer embedding, from embedders that offer `embed_batches(texts, kind, cancelled)`; those also offer `long_texts(texts, kind)`, the places of `Embedded.split`."""
 
     positions: tuple[int, ...]
     """Places in the texts that were asked for; row i of `vectors` belongs to `positions[i]`."""

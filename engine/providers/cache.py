@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from engine import ids
+from engine.errors import ModelCallFailed
 from engine.providers.base import (
     NO_USAGE,
     ChatModel,
@@ -207,8 +208,14 @@ class CachedEmbedder:
         found = self._cache.get_many(list(by_key))
         return [text for key, text in by_key.items() if key not in found]
 
-    def embed(self, texts: Sequence[str], kind: TextKind = "passage") -> Embedded:
-        """Vectors in the order of `texts`, shape `(n_texts, dimension)`. `usage` counts only what was asked for now. Raises ModelCallFailed."""
+    def embed(
+        self, texts: Sequence[str], kind: TextKind = "passage", cancelled: Callable[[], bool] = lambda: False
+    ) -> Embedded:
+        """Vectors in the order of `texts`, shape `(n_texts, dimension)`. `usage` counts only what was asked for now.
+
+        When `cancelled()` turns true, the calls in flight are stored and the others are not made. Raises ModelCallFailed,
+        which tells what was `spent` until then.
+        """
         if not texts:
             return Embedded(np.zeros((0, self.dimension), dtype=np.float32), NO_USAGE)
         keys = self._keys(texts, kind)
@@ -221,7 +228,7 @@ class CachedEmbedder:
                 # Another thread may have stored a key between the look-up and the claim.
                 found |= self._cache.get_many(list(mine))
                 wanted = [key for key in mine if key not in found]
-                for positions, rows, cost in self._ask([by_key[key] for key in wanted], kind):
+                for positions, rows, cost in self._ask([by_key[key] for key in wanted], kind, cancelled):
                     entries = {
                         wanted[place]: row.astype("<f4").tobytes() for place, row in zip(positions, rows, strict=True)
                     }
@@ -229,6 +236,9 @@ class CachedEmbedder:
                     found |= entries
                     usage = usage.plus(cost)
                     self._in_flight.release({key: mine[key] for key in entries})
+            except ModelCallFailed as failure:
+                failure.spent = usage
+                raise
             finally:
                 self._in_flight.release(mine)
             for other in others:
@@ -244,12 +254,14 @@ class CachedEmbedder:
         model, dimension = self.model, self.dimension
         return [vector_key(self._scope, model, dimension, kind, text) for text in texts]
 
-    def _ask(self, texts: Sequence[str], kind: TextKind) -> Iterator[EmbeddedBatch]:
+    def _ask(self, texts: Sequence[str], kind: TextKind, cancelled: Callable[[], bool]) -> Iterator[EmbeddedBatch]:
         batches = getattr(self.inner, "embed_batches", None)
         if batches is not None:
-            yield from batches(texts, kind)
+            yield from batches(texts, kind, cancelled)
             return
         for start in range(0, len(texts), _SLICE):
+            if cancelled():
+                raise ModelCallFailed("Embedding was cancelled. What was embedded before is kept.", "cancelled")
             part = texts[start : start + _SLICE]
             embedded = self.inner.embed(part, kind)
             yield EmbeddedBatch(tuple(range(start, start + len(part))), embedded.vectors, embedded.usage)

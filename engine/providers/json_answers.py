@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from engine.providers.vectors import well_formed
+
 _OPENING = re.compile(r"[{\[]")
 _MOST_FAILURES = 500
 """Brackets that open no JSON before the rest of a text is given up: bounds the time a hostile answer takes."""
@@ -52,7 +54,7 @@ def _candidates(text: str) -> tuple[list[Any], bool]:
     while opening is not None and failed < _MOST_FAILURES:
         try:
             value, after = decoder.raw_decode(text, opening.start())
-            found.append(value)
+            found.append(_storable(value))
         except json.JSONDecodeError as error:
             if error.pos >= end or error.msg.startswith("Unterminated"):
                 return found, True
@@ -61,6 +63,12 @@ def _candidates(text: str) -> tuple[list[Any], bool]:
             failed, after = failed + 1, opening.end()
         opening = _OPENING.search(text, after)
     return found, False
+
+
+def _storable(value: Any) -> Any:
+    """The value with lone surrogates replaced: JSON can spell them (`\\ud800`), and nothing can store them."""
+    written = json.dumps(value, ensure_ascii=False)
+    return value if well_formed(written) == written else json.loads(well_formed(written))
 
 
 def _refuse(constant: str) -> Any:

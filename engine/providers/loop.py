@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
@@ -27,6 +28,17 @@ def _loop() -> asyncio.AbstractEventLoop:
             threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
             _running.append(loop)
         return _running[0]
+
+
+def _forget_loop() -> None:
+    # The thread that runs the loop is not in a forked process.
+    global _lock
+    _lock = threading.Lock()
+    _running.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_loop)
 
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:

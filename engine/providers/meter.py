@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 
+from engine.errors import ModelCallFailed
 from engine.providers.base import (
     NO_USAGE,
     ChatModel,
@@ -18,6 +19,7 @@ from engine.providers.base import (
     TextKind,
     Usage,
 )
+from engine.providers.cache import CachedEmbedder
 
 
 class Meter:
@@ -44,20 +46,24 @@ class Meter:
         return total
 
 
-def metered(models: Models, meter: Meter) -> Models:
-    """The same models; what they spend is added to `meter`."""
+def metered(models: Models, meter: Meter, cancelled: Callable[[], bool] = lambda: False) -> Models:
+    """The same models; what they spend is added to `meter`.
+
+    When `cancelled()` turns true, an embedder that asks a server stops between two calls: ModelCallFailed, `cancelled`.
+    """
     return replace(
         models,
-        embedder=models.embedder and _MeteredEmbedder(models.embedder, meter),
+        embedder=models.embedder and _MeteredEmbedder(models.embedder, meter, cancelled),
         chat=models.chat and _MeteredChat(models.chat, meter),
         judge=models.judge and _MeteredChat(models.judge, meter),
     )
 
 
 class _MeteredEmbedder:
-    def __init__(self, inner: Embedder, meter: Meter) -> None:
+    def __init__(self, inner: Embedder, meter: Meter, cancelled: Callable[[], bool]) -> None:
         self._inner = inner
         self._meter = meter
+        self._cancelled = cancelled
 
     @property
     def model(self) -> str:
@@ -72,7 +78,15 @@ class _MeteredEmbedder:
         return self._inner.max_input_tokens
 
     def embed(self, texts: Sequence[str], kind: TextKind = "passage") -> Embedded:
-        embedded = self._inner.embed(texts, kind)
+        try:
+            if isinstance(self._inner, CachedEmbedder):
+                embedded = self._inner.embed(texts, kind, self._cancelled)
+            else:
+                embedded = self._inner.embed(texts, kind)
+        except ModelCallFailed as failure:
+            if isinstance(failure.spent, Usage):
+                self._meter.add("embedding", failure.spent)
+            raise
         self._meter.add("embedding", embedded.usage)
         return embedded
 

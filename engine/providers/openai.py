@@ -10,18 +10,20 @@ import contextlib
 import email.utils
 import json
 import logging
+import os
 import random
 import re
+import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
 import openai
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic import SecretStr
 
 from engine.errors import CallCause, ModelCallFailed
@@ -38,6 +40,8 @@ _TIMEOUT_TRIES = 2
 _LONGEST_PAUSE = 120.0
 """Seconds a server may ask us to wait before we give up instead."""
 _LONGEST_BACKOFF = 30.0
+_MOST_TOKENS = 1_000_000_000
+"""Tokens of one call above which a server's number is not believed."""
 
 _NAMED = {
     "no credit": "insufficient_quota",
@@ -128,6 +132,8 @@ class Connection:
             api_key=endpoint.api_key.get_secret_value() if endpoint.api_key else "none",
             timeout=endpoint.timeout,
             max_retries=0,
+            # Texts of documents go to the address that was set and to no other.
+            http_client=DefaultAsyncHttpxClient(follow_redirects=False),
         )
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._limits = MinuteLimits(endpoint.requests_per_minute, endpoint.tokens_per_minute)
@@ -202,6 +208,12 @@ class Connection:
             )
         if isinstance(error, openai.APIStatusError):
             return self._status_fault(error)
+        if _is_tls(error):
+            return _Fault(
+                "unavailable",
+                "could not be reached safely (its certificate is not trusted, or it speaks no TLS)",
+                "Check its certificate; the address of a server without TLS begins with http://.",
+            )
         if isinstance(error, (openai.APIConnectionError, httpx2.HTTPError, OSError)):
             return _Fault(
                 "unavailable",
@@ -251,6 +263,13 @@ class Connection:
                 status_code=status,
                 named=named,
             )
+        if 300 <= status < 400:
+            return _Fault(
+                "unavailable",
+                f"sends its callers to another address {said}, which was not followed",
+                "Set the address it moved to.",
+                status_code=status,
+            )
         if status == 404:
             return _Fault(
                 "unavailable",
@@ -287,6 +306,21 @@ class BadAnswer(Exception):
         self.cause: CallCause = cause
 
 
+def _is_tls(error: BaseException | None) -> bool:
+    """Whether a failed handshake is behind an error."""
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def token_count(said: Any) -> int | None:
+    """A number of tokens a server gives; None where it gives none, or one that cannot be."""
+    is_number = isinstance(said, int) and not isinstance(said, bool)
+    return said if is_number and 0 <= said <= _MOST_TOKENS else None
+
+
 def _code(error: openai.APIError) -> str:
     """The server's error code where it is a plain identifier, which holds neither key nor text."""
     code = error.code or error.type
@@ -317,6 +351,17 @@ def connect(endpoint: Endpoint) -> Connection:
         if endpoint not in _connections:
             _connections[endpoint] = Connection(endpoint)
         return _connections[endpoint]
+
+
+def _forget_connections() -> None:
+    # The sockets and the loop of a forked process belong to its parent.
+    global _lock
+    _lock = threading.Lock()
+    _connections.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_connections)
 
 
 def close_connections() -> None:

@@ -16,10 +16,12 @@ from engine.errors import ModelCallFailed
 from engine.providers import loop, totals
 from engine.providers.base import NO_USAGE, ChatReply, ChatRequest, Probe, Usage
 from engine.providers.json_answers import is_strict, last_valid
-from engine.providers.openai import BadAnswer, CallFailed, Connection
+from engine.providers.openai import BadAnswer, CallFailed, Connection, token_count
 from engine.providers.prices import Prices
 from engine.providers.vectors import well_formed
 
+_MOST_EVENTS = 20
+"""Events of a streamed answer for each token asked for, beyond a thousand, above which the server has lost count."""
 _MESSAGE_TOKENS = 4
 """Tokens a message costs besides its text, by OpenAI's counting guide."""
 _PROBE = ChatRequest(({"role": "user", "content": "Answer with the word ok."},), max_tokens=16, purpose="probe")
@@ -177,7 +179,7 @@ class OpenAIChat:
         if not isinstance(choices, list) or not choices or getattr(choices[0], "message", None) is None:
             raise BadAnswer
         message = choices[0].message
-        text = message.content if isinstance(message.content, str) else ""
+        text = well_formed(message.content) if isinstance(message.content, str) else ""
         usage = self._usage(getattr(response, "usage", None), request, text)
         return self._reply(request, style, text, choices[0].finish_reason, getattr(message, "refusal", None), usage)
 
@@ -218,10 +220,11 @@ class OpenAIChat:
 
     def _usage(self, said: Any, request: ChatRequest, text: str) -> Usage:
         """The server's numbers where it gives them, else counted here and marked so."""
-        sent, written = getattr(said, "prompt_tokens", None), getattr(said, "completion_tokens", None)
-        if isinstance(sent, int) and isinstance(written, int):
-            cached = getattr(getattr(said, "prompt_tokens_details", None), "cached_tokens", None)
-            usage = Usage(sent, written, cached if isinstance(cached, int) else 0, calls=1)
+        sent = token_count(getattr(said, "prompt_tokens", None))
+        written = token_count(getattr(said, "completion_tokens", None))
+        if sent is not None and written is not None:
+            cached = token_count(getattr(getattr(said, "prompt_tokens_details", None), "cached_tokens", None))
+            usage = Usage(sent, written, min(cached or 0, sent), calls=1)
         else:
             usage = Usage(_prompt_tokens(request), tokens.count(text), calls=1, counted=True)
         return totals.spent(self.model, self._prices.priced(self.model, usage))
@@ -267,7 +270,8 @@ class OpenAIChat:
         if style.stream_usage:
             parameters["stream_options"] = {"include_usage": True}
         timeout = self._connection.endpoint.timeout
-        text, refusal, finish_reason, said, events = "", "", None, None, 0
+        pieces: list[str] = []
+        refusal, finish_reason, said, events = "", None, None, 0
         async with asyncio.timeout(timeout) as gap:
             stream = await self._connection.client.chat.completions.create(stream=True, **parameters)
             if not hasattr(stream, "__aiter__"):
@@ -277,14 +281,19 @@ class OpenAIChat:
                     events += 1
                     gap.reschedule(asyncio.get_running_loop().time() + timeout)
                     said = getattr(event, "usage", None) or said
+                    if events > 1000 + _MOST_EVENTS * request.max_tokens:
+                        raise BadAnswer("wrote without end", "Use another server, or another model.")
                     for choice in getattr(event, "choices", None) or ():
-                        refusal += getattr(choice.delta, "refusal", None) or ""
-                        finish_reason = choice.finish_reason or finish_reason
-                        if piece := choice.delta.content:
-                            text += piece
-                            emit(piece)
+                        delta = getattr(choice, "delta", None)
+                        refusal += getattr(delta, "refusal", None) or ""
+                        finish_reason = getattr(choice, "finish_reason", None) or finish_reason
+                        piece = getattr(delta, "content", None)
+                        if piece and isinstance(piece, str):
+                            pieces.append(well_formed(piece))
+                            emit(pieces[-1])
         if not events:
             raise BadAnswer
+        text = "".join(pieces)
         if finish_reason is None:
             raise BadAnswer("broke off its answer", "Try again.", "unavailable")
         return self._reply(request, style, text, finish_reason, refusal, self._usage(said, request, text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from engine.providers.base import NO_USAGE, Embedded, EmbeddedBatch, Probe, Text
 from engine.providers.guide import known, prefixes
 from engine.providers.long_inputs import over_limit, refusal, split
 from engine.providers.openai import BadAnswer, CallFailed, Connection
+from engine.providers.openai import token_count as server_count
 from engine.providers.prices import Prices
 from engine.providers.vectors import unit_rows, well_formed
 
@@ -95,13 +96,15 @@ class OpenAIEmbedder:
             (self._connection.endpoint.base_url, self._long_input, self._query_prefix, self._passage_prefix)
         )
 
-    def embed(self, texts: Sequence[str], kind: TextKind = "passage") -> Embedded:
+    def embed(
+        self, texts: Sequence[str], kind: TextKind = "passage", cancelled: Callable[[], bool] = lambda: False
+    ) -> Embedded:
         """Vectors in the order of `texts`: shape `(n_texts, dimension)`, float32, rows of unit length. Raises ModelCallFailed."""
         if not texts:
             return Embedded(np.zeros((0, self.dimension), dtype=np.float32), NO_USAGE)
         vectors: Vectors | None = None
         usage = NO_USAGE
-        for batch in self.embed_batches(texts, kind):
+        for batch in self.embed_batches(texts, kind, cancelled):
             if vectors is None:
                 vectors = np.zeros((len(texts), batch.vectors.shape[1]), dtype=np.float32)
             vectors[list(batch.positions)] = batch.vectors
@@ -109,10 +112,12 @@ class OpenAIEmbedder:
         assert vectors is not None
         return Embedded(vectors, usage, self.long_texts(texts, kind))
 
-    def embed_batches(self, texts: Sequence[str], kind: TextKind = "passage") -> Iterator[EmbeddedBatch]:
+    def embed_batches(
+        self, texts: Sequence[str], kind: TextKind = "passage", cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[EmbeddedBatch]:
         """The same in parts, each as soon as its call ends, so that a caller can store what was paid for.
 
-        When a call fails, those in flight still arrive; then ModelCallFailed is raised.
+        When a call fails or `cancelled()` turns true, those in flight still arrive; then ModelCallFailed is raised.
         """
         places: dict[str, list[int]] = {}
         for position, text in enumerate(texts):
@@ -126,7 +131,7 @@ class OpenAIEmbedder:
         while pending and not failed:
             batches, pending = pending, []
             calls = [partial(self._send, batch) for batch in batches]
-            for number, answer in loop.as_finished(calls):
+            for number, answer in loop.as_finished(calls, cancelled):
                 batch = batches[number]
                 if not isinstance(answer, CallFailed):
                     rows = [row for row, item in enumerate(batch) for _ in copies[item.position]]
@@ -246,7 +251,7 @@ class OpenAIEmbedder:
             raise BadAnswer from None
         if all(index is None for index in order):
             order = list(range(count))
-        if sorted(order, key=str) != sorted(range(count), key=str):
+        if any(type(index) is not int for index in order) or sorted(order) != list(range(count)):
             raise BadAnswer("returned vectors that cannot be told apart (wrong indexes)", "Use another server.")
         expected = self._expected or rows[0].size
         if wrong := {row.size for row in rows} - {expected}:
@@ -264,8 +269,8 @@ class OpenAIEmbedder:
 
 def _usage(said: Any, token_count: int) -> Usage:
     """The server's number where it gives one, else the tokens counted here, marked so."""
-    sent = said.get("prompt_tokens") if isinstance(said, dict) else None
-    if isinstance(sent, int) and sent > 0:
+    sent = server_count(said.get("prompt_tokens")) if isinstance(said, dict) else None
+    if sent:
         return Usage(input_tokens=sent)
     return Usage(input_tokens=token_count, counted=True)
 
@@ -273,10 +278,12 @@ def _usage(said: Any, token_count: int) -> Usage:
 def _row(embedding: Any) -> Vectors:
     """A vector from base64 (little-endian float32) or from a list of numbers, for servers that know only that."""
     if isinstance(embedding, str):
-        return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)
-    row = np.asarray(embedding, dtype=np.float32)
-    if row.ndim != 1:
-        raise ValueError("a vector has one axis")
+        row = np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)
+    else:
+        with np.errstate(over="ignore"):
+            row = np.asarray(embedding, dtype=np.float32)
+    if row.ndim != 1 or not row.size:
+        raise ValueError("a vector has one axis and at least one number")
     return row
 
 

@@ -13,6 +13,7 @@ KINDS = {
     "unauthorized": "HTTP 401 that repeats the key",
     "server_error": "HTTP 500",
     "bad_request": "HTTP 400 that repeats the text",
+    "redirect": "HTTP 307 to another address",
     "hang": "never answers",
     "cut": "closes the connection in the middle of the answer",
     "invalid_json": "HTTP 200 with a page of HTML",

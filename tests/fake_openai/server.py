@@ -62,7 +62,7 @@ class FakeOpenAI:
     `latency`: seconds every call takes. `key`: the only key it accepts (None: any). `lacks`: request parameters it refuses, as older
     servers do (`json_schema`, `json_object`, `stream_options`, `temperature`, `max_tokens`, `base64` is ignored instead).
     `max_batch`: most inputs of an embedding request; more is HTTP 413. `script(body)`: the text to answer, or None for the usual answer.
-    `cached_share`: share of the prompt reported as cached.
+    `cached_share`: share of the prompt reported as cached. `bend(answer)`: changes an answer, or an event of a stream, before it is sent.
     """
 
     def __init__(self, port: int = 0, host: str = "127.0.0.1") -> None:
@@ -71,6 +71,7 @@ class FakeOpenAI:
         self.lacks: set[str] = set()
         self.max_batch = MAX_INPUTS
         self.cached_share = 0.0
+        self.bend: Callable[[dict[str, Any]], None] = lambda answer: None
         self.script: Callable[[dict[str, Any]], str | None] = lambda body: None
         self.faults = Faults()
         self.counters = Counters()
@@ -231,6 +232,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(500, error_body(500, f"Failed while handling {json.dumps(body)[:200]} for {key}"))
         elif "bad_request" in shown:
             self._send(400, error_body(400, f"Cannot handle {json.dumps(body)[:500]} for {key}", "invalid_value"))
+        elif "redirect" in shown:
+            self._send(307, {}, {"Location": f"{self.fake.url}/elsewhere"})
         elif "invalid_json" in shown:
             self._write(200, b"<html><body>Gateway</body></html>", "application/json")
         elif str(body.get("model", "")).startswith("missing"):
@@ -269,6 +272,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self._damaged(answer, shown):
             return
         self._count("embeddings", sum(counts), 0, body, shown)
+        self.fake.bend(answer)
         self._send(200, answer)
 
     def _chat(self, body: dict[str, Any], shown: dict[str, Fault]) -> None:
@@ -312,6 +316,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._damaged(answer, shown)
             return
         self._count("chat", sent, written, body, shown)
+        self.fake.bend(answer)
         self._send(200, answer)
 
     def _content(self, body: dict[str, Any], shown: dict[str, Fault]) -> tuple[str, str]:
@@ -361,6 +366,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._chunk(b"")
 
     def _event(self, value: dict[str, Any]) -> None:
+        self.fake.bend(value)
         self._chunk(b"data: " + json.dumps(value).encode() + b"\n\n")
 
     def _chunk(self, data: bytes) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from typing import Any
@@ -105,6 +106,42 @@ def test_settings_that_cannot_work_are_refused_in_words() -> None:
         built(embedding_dimension=128)
     with pytest.raises(BadSetting, match="has at most 1536"):
         built(openai_api_key="sk-any", embedding_dimension=2000)
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:11434/v1", "ftp://host/v1", "http://", "http://[::1/v1", "http://a b/v1", "http://host:99999/v1", "http://host/v1?key=x"]
+)  # fmt: skip
+def test_an_address_that_is_none_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(BadSetting, match=r"EMBEDDING_BASE_URL is not the address of a server") as caught:
+        built(openai_api_key="sk-any", embedding_base_url=url)
+    assert url not in caught.value.message.replace("http://localhost:11434/v1", "")
+
+
+@pytest.mark.parametrize("key", ["sk-one\nsk-two", "sk-öl", "sk\r\nX-Header: 1"])
+def test_a_key_that_cannot_be_one_is_refused_and_not_repeated(key: str) -> None:
+    with pytest.raises(BadSetting, match="OPENAI_API_KEY holds a line break or a letter that no key has") as caught:
+        built(openai_api_key=key)
+    assert "sk" not in caught.value.message
+
+
+def test_white_space_around_key_and_address_is_no_part_of_them(fake_openai: FakeOpenAI) -> None:
+    models = built(openai_api_key=" sk-any\n", openai_base_url=f" {fake_openai.url}/\n")
+    assert models.chat is not None
+    assert models.chat.complete(HELLO).ok
+    assert fake_openai.counters.keys == {"sk-any"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_process_makes_its_own_calls(fake_openai: FakeOpenAI) -> None:
+    script = (
+        "import os, sys\nfrom engine.providers.openai import *\nfrom engine.providers.openai_chat import OpenAIChat\n"
+        "from engine.providers.base import ChatRequest\nfrom engine.providers.prices import load_prices\n"
+        "def ok():\n    chat = OpenAIChat('gpt-4o-mini', connect(Endpoint(sys.argv[1], None)), load_prices())\n"
+        "    return chat.complete(ChatRequest(({'role': 'user', 'content': 'x'},))).ok\n"
+        "assert ok()\nchild = os.fork()\nif child == 0:\n    os._exit(0 if ok() else 1)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    subprocess.run([sys.executable, "-c", script, fake_openai.url], check=True, timeout=120)
 
 
 def test_local_models_name_the_install_line_when_the_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
+from dataclasses import replace
 
 import pytest
 
 from engine.errors import ModelCallFailed
 from engine.providers.base import ChatModel, ChatReply, ChatRequest
+from engine.providers.openai import Endpoint, connect
+from engine.providers.openai_chat import OpenAIChat
+from engine.providers.prices import load_prices
 from tests.engine.providers.conftest import MakeChat
 from tests.fake_openai import FakeOpenAI
 
@@ -53,6 +57,50 @@ def test_cached_input_has_its_own_price(fake_openai: FakeOpenAI, make_chat: Make
     assert usage.cached_input_tokens == cached
     expected = (usage.input_tokens - cached) * 0.15 + cached * 0.075 + usage.output_tokens * 0.60
     assert usage.cost_usd == pytest.approx(expected / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("said", "cached", "counted"),
+    [
+        ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 900}}, 7, False),
+        ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": -900}}, 0, False),
+        ({"prompt_tokens": -7, "completion_tokens": 2}, 0, True),
+        ({"prompt_tokens": 7, "completion_tokens": 10**30}, 0, True),
+        ({"prompt_tokens": "7", "completion_tokens": None}, 0, True),
+        ("none", 0, True),
+    ],
+    ids=str,
+)
+def test_numbers_that_cannot_be_are_not_believed(
+    said: object, cached: int, counted: bool, fake_openai: FakeOpenAI, make_chat: MakeChat
+) -> None:
+    fake_openai.bend = lambda answer: answer.update(usage=said)
+    usage = make_chat().complete(QUESTION).usage
+    assert (usage.cached_input_tokens, usage.counted) == (cached, counted)
+    assert 0 < usage.output_tokens < 100
+    assert usage.cost_usd is not None
+    assert usage.cost_usd > 0
+
+
+def test_letters_that_cannot_be_stored_are_replaced(fake_openai: FakeOpenAI, make_chat: MakeChat) -> None:
+    fake_openai.script = lambda body: '{"statements": ["\\ud800a"]}'
+    assert make_chat().complete(asked(schema=SCHEMA)).data == {"statements": ["?a"]}
+    fake_openai.script = lambda body: "\ud800a"
+    assert make_chat().complete(QUESTION).text == "?a"
+
+
+def test_a_redirect_is_not_followed(fake_openai: FakeOpenAI, make_chat: MakeChat) -> None:
+    fake_openai.fault("redirect")
+    reply = make_chat().complete(QUESTION)
+    assert reply.status == "unavailable"
+    assert "sends its callers to another address (HTTP 307), which was not followed" in reply.detail
+    assert fake_openai.calls("chat") == 1
+
+
+def test_a_server_without_tls_at_an_https_address(fake_openai: FakeOpenAI) -> None:
+    connection = connect(Endpoint(fake_openai.url.replace("http:", "https:"), None))
+    probe = OpenAIChat("gpt-4o-mini", connection, load_prices()).probe()
+    assert "could not be reached safely" in probe.message
 
 
 def test_an_object_that_follows_the_schema(fake_openai: FakeOpenAI, make_chat: MakeChat) -> None:
@@ -198,6 +246,17 @@ def test_a_stream_that_fails_before_its_first_piece_is_tried_again(
     pieces, reply = drained(make_chat().stream(QUESTION))
     assert "".join(pieces) == "Records last five years. [2]"
     assert reply.attempts == 3
+
+
+def test_a_stream_without_sense_or_end_is_given_up(fake_openai: FakeOpenAI, make_chat: MakeChat) -> None:
+    fake_openai.bend = lambda event: event.update(choices=[None])
+    with pytest.raises(ModelCallFailed) as caught:
+        list(make_chat(retries=0).stream(QUESTION))
+    assert caught.value.cause == "unavailable"
+    fake_openai.bend = lambda event: None
+    fake_openai.script = lambda body: "word " * 1500
+    with pytest.raises(ModelCallFailed, match="wrote without end"):
+        list(make_chat().stream(replace(QUESTION, max_tokens=5)))
 
 
 def test_a_stream_may_be_left_early(fake_openai: FakeOpenAI, make_chat: MakeChat) -> None:

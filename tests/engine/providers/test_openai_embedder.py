@@ -8,8 +8,9 @@ import pytest
 
 from engine import tokens
 from engine.errors import ModelCallFailed
-from engine.providers.base import Embedder
+from engine.providers.base import Embedder, Models
 from engine.providers.cache import CachedEmbedder, MemoryVectorCache
+from engine.providers.meter import Meter, metered
 from engine.providers.openai_embedder import RequestLimits
 from tests.engine.providers.conftest import MakeEmbedder
 from tests.fake_openai import FakeOpenAI
@@ -61,6 +62,54 @@ def test_order_is_restored_and_every_vector_checked(fake_openai: FakeOpenAI, mak
     expected = make_embedder().embed(texts).vectors
     fake_openai.fault("shuffled")
     np.testing.assert_array_equal(make_embedder().embed(texts).vectors, expected)
+
+
+@pytest.mark.parametrize(
+    ("vector", "index"),
+    [
+        ([], 0),
+        ([float("nan")] * 1536, 0),
+        ([None] * 1536, 0),
+        ([1e39] * 1536, 0),
+        ([[1.0] * 1536], 0),
+        ("AAAA", 0),
+        (None, 0),
+        ([1.0] * 1536, 1),
+        ([1.0] * 1536, 0.0),
+        ([1.0] * 1536, False),
+        ([1.0] * 1536, "0"),
+    ],
+    ids=str,
+)
+def test_what_is_no_vector_is_no_answer(
+    vector: object, index: object, fake_openai: FakeOpenAI, make_embedder: MakeEmbedder
+) -> None:
+    fake_openai.bend = lambda answer: answer.update(data=[{"index": index, "embedding": vector}])
+    with pytest.raises(ModelCallFailed) as caught:
+        make_embedder().embed(["a"])
+    assert caught.value.cause == "invalid_output"
+
+
+def test_vectors_of_any_length_become_unit_vectors(fake_openai: FakeOpenAI, make_embedder: MakeEmbedder) -> None:
+    fake_openai.bend = lambda answer: answer.update(data=[{"embedding": [3.0, 4.0]}])
+    np.testing.assert_allclose(make_embedder("unlisted").embed(["a"]).vectors, [[0.6, 0.8]])
+
+
+def test_embedding_ends_between_two_calls_when_cancelled(fake_openai: FakeOpenAI, make_embedder: MakeEmbedder) -> None:
+    embedder = CachedEmbedder(make_embedder(limits=RequestLimits(1, 1000), concurrency=1), MemoryVectorCache())
+    texts = [f"text {number}" for number in range(10)]
+    meter = Meter()
+    metered_models = metered(Models(embedder=embedder), meter, lambda: fake_openai.calls("embeddings") >= 2)
+    assert metered_models.embedder is not None
+    with pytest.raises(ModelCallFailed) as caught:
+        metered_models.embedder.embed(texts)
+    assert caught.value.cause == "cancelled"
+    answered = fake_openai.calls("embeddings")
+    assert 2 <= answered < 10
+    # What was paid for is stored and counted.
+    assert len(embedder.uncached(texts)) == 10 - answered
+    assert meter.by_purpose["embedding"].calls == answered
+    assert meter.by_purpose["embedding"].input_tokens == fake_openai.counters.input_tokens
 
 
 def test_a_server_without_base64_answers_in_numbers(fake_openai: FakeOpenAI, make_embedder: MakeEmbedder) -> None:
