@@ -347,6 +347,29 @@ class Statistics(Record):
     """The verdict as a paragraph."""
 
 
+class CalibrationSummary(Record):
+    """How a judge did on the calibration cases, whose right verdicts are known."""
+
+    judge_model: str
+    cases: int
+    scored: int
+    """Cases it gave a usable verdict on."""
+    correct: int
+    wrong: tuple[str, ...] = ()
+    """What the cases test that it got wrong."""
+    unscored: dict[str, int] = Field(default_factory=dict)
+    """Cases without a verdict, by cause."""
+    resists_injection: bool | None = None
+    """Whether hostile text changed no verdict; None when a hostile case got none."""
+    usage: UsageRecord = UsageRecord()
+    created_at: datetime
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of right verdicts among the cases that got one; None when none did."""
+        return self.correct / self.scored if self.scored else None
+
+
 class DocumentRef(Record):
     """A document as an experiment remembers it: readable after the document is deleted."""
 
@@ -414,6 +437,10 @@ class Experiment(Record):
     cells: tuple[QuestionResult, ...] = ()
     statistics: Statistics | None = None
     """None until the run has ended."""
+    calibration: CalibrationSummary | None = None
+    """The judge on cases whose verdict is known, scored by the run itself; None where no answer is judged."""
+    judge_warning: str | None = None
+    """Why the judge may favour the answers it scores: it wrote them, or a model of its family did."""
 
     @property
     def name(self) -> str:

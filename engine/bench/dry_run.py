@@ -13,10 +13,11 @@ import numpy as np
 from engine import indexing, tokens
 from engine.answer import answer_request, closed_book_request, generated
 from engine.asking import Asker, Limits
-from engine.bench.plan import answer_seeds, answer_with
+from engine.bench.plan import answer_seeds, answer_with, judged_by
 from engine.errors import ModelCallFailed, NeedsModel
 from engine.ids import canonical_json
 from engine.index.base import ChunkIndex
+from engine.judge import calibration
 from engine.judge.judge import JUDGE_CALLS, JUDGE_TOKENS, judge_request
 from engine.models import ChunkSet, Record, Span, StrategySpec
 from engine.providers.base import ChatModel, ChatRequest, Models
@@ -29,7 +30,7 @@ from engine.strategies import registry
 from engine.strategies.base import Need
 from engine.strategies.source import Source
 
-StageName = Literal["context", "embedding", "answers", "judge"]
+StageName = Literal["context", "embedding", "answers", "judge", "calibration"]
 
 INDEX_STAGES: tuple[StageName, ...] = ("context", "embedding")
 
@@ -195,6 +196,7 @@ class _Estimate:
             "embedding": _Stage(),
             "answers": _Stage(),
             "judge": _Stage(),
+            "calibration": _Stage(),
         }
         self._seen_texts: set[str] = set()
         self._known_frames: dict[str, _Frames] = {}
@@ -209,6 +211,7 @@ class _Estimate:
         for each in working:
             self._ask(each)
         self._ask_closed_book()
+        self._calibrate()
         stages = tuple(self._stage_estimate(name) for name in self._stages)
         costs = [stage.cost_usd for stage in stages]
         expected = _sum(None if cost is None else cost.expected for cost in costs)
@@ -498,6 +501,22 @@ class _Estimate:
             Range(low=JUDGE_REPLY_TOKENS[0], expected=JUDGE_REPLY_TOKENS[1], high=2 * JUDGE_TOKENS),
         )
 
+    def _calibrate(self) -> None:
+        """The judge is scored on cases of known verdict before its scores count; those calls are known to the word."""
+        judge = judged_by(self._plan, self._models)
+        if judge is None:
+            return
+        calls = calibration.requests()
+        missing = _uncached(judge, calls)
+        for call in missing:
+            size = _request_tokens(call)
+            self._stages["calibration"].add(
+                Range(low=JUDGE_CALLS, expected=JUDGE_CALLS, high=JUDGE_CALLS + 1),
+                Range(low=size, expected=size, high=2 * size + JUDGE_TOKENS),
+                Range(low=JUDGE_REPLY_TOKENS[0], expected=JUDGE_REPLY_TOKENS[0], high=2 * JUDGE_TOKENS),
+            )
+        self._stages["calibration"].cached += len(calls) - len(missing)
+
     def _extract(self, prepared: _Prepared) -> None:
         """Extractive answers compare sentences of the found text with the question."""
         if self._is_bundled or self._is_local or self._models.embedder is None:
@@ -541,6 +560,7 @@ class _Estimate:
             "embedding": self._models.embedder,
             "answers": answer_with(self._plan, self._models),
             "judge": self._models.judge if self._plan.judge else None,
+            "calibration": judged_by(self._plan, self._models),
         }[name]
         cost: Range | None = NOTHING
         if model is not None and stage.calls.high > 0:

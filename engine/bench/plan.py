@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from engine import ids
 from engine.errors import BadRequest
+from engine.judge.trust import self_preference_warning
 from engine.models import DocumentInfo
 from engine.prompts import prompt, prompt_names
 from engine.providers.base import ChatModel, Models
@@ -38,6 +39,11 @@ _LIBRARIES = (
 def answer_with(plan: Plan, models: Models) -> ChatModel | None:
     """The model that writes the answers of a plan; None: they are extractive, or there are none."""
     return models.chat if plan.answers else None
+
+
+def judged_by(plan: Plan, models: Models) -> ChatModel | None:
+    """The model that judges the answers of a plan; None: there is no judge, or no answer that a model wrote."""
+    return models.judge if plan.judge and models.chat is not None and (plan.answers or plan.closed_book) else None
 
 
 def answer_seeds(plan: Plan, models: Models) -> tuple[int | None, ...]:
@@ -122,12 +128,20 @@ def freeze(
         embedding_model=models.embedder.model if models.embedder else "none",
         llm_model=models.chat.model if models.chat else None,
         judge_model=models.judge.model if models.judge and plan.judge else None,
+        judge_warning=_judge_warning(plan, models),
         settings=settings.snapshot(),
         versions=versions(),
         prompts={name: prompt(name).version for name in prompt_names()},
         request_id=request_id,
         estimated_cost_usd=estimated_cost_usd,
     )
+
+
+def _judge_warning(plan: Plan, models: Models) -> str | None:
+    judge = judged_by(plan, models)
+    if judge is None or models.chat is None:
+        return None
+    return self_preference_warning(models.chat.model, judge.model)
 
 
 def versions() -> dict[str, str]:

@@ -17,12 +17,13 @@ from engine.bench import closed_book, summary
 from engine.bench.conclude import conclude
 from engine.bench.dry_run import DryRun
 from engine.bench.open_spec import Indexes, OpenSpec, Parts
-from engine.bench.plan import answer_seeds
+from engine.bench.plan import answer_seeds, judged_by
 from engine.bench.spending import Spending
 from engine.errors import BudgetExceeded, IndexUnavailable, ModelCallFailed, StoreUnavailable, UserError
 from engine.index.base import ChunkIndex
+from engine.judge import calibration
 from engine.models import StrategySpec
-from engine.providers.base import Models, Usage
+from engine.providers.base import ChatModel, Models, Usage
 from engine.providers.bundled import BundledEmbedder
 from engine.records import Experiment, Question, QuestionResult, SpecResult
 from engine.store import Store
@@ -121,14 +122,17 @@ class _Work:
             runner.limits,
             SentenceVectors(),
             BundledEmbedder(),
+            self._stopping,
         )
         self._room = threading.Semaphore(OPEN_SPECS)
         self._asked: list[Future[None]] = []
+        self._calibration_cost = 0.0
         self._spending, self._index_costs, self._ask_cost = self._budget()
 
     def run(self) -> Ended:
         runner, experiment = self._runner, self._experiment
         with ThreadPoolExecutor(INDEXERS + 1, "index") as indexers, ThreadPoolExecutor(runner.askers, "ask") as askers:
+            self._calibrate(askers)
             questions = indexers.submit(self._embed_questions)
             prepared = [
                 indexers.submit(self._prepare, spec, askers, questions if place == 0 else None)
@@ -151,7 +155,8 @@ class _Work:
 
     def _budget(self) -> tuple[Spending, dict[str, float], float]:
         """What the run has spent before, and what indexing a spec and asking a question may cost at most."""
-        spent: float | None = 0.0
+        calibrated = self._experiment.calibration
+        spent: float | None = 0.0 if calibrated is None else calibrated.usage.cost_usd
         for spec in self._experiment.specs:
             cells = self._store.cells(self._experiment.experiment_id, spec.spec_id)
             before = self._before.get(spec.spec_id)
@@ -163,6 +168,8 @@ class _Work:
             return spending, {}, 0.0
         estimate = self._runner.estimate(self._experiment)
         costs = {each.spec.spec_id: each.index_cost_usd or 0.0 for each in estimate.specs}
+        calibrating = estimate.stage("calibration").cost_usd
+        self._calibration_cost = 0.0 if calibrating is None else calibrating.high / len(calibration.cases())
         return spending, costs, (estimate.high_ask_usd or 0.0)
 
     # Stopping
@@ -224,6 +231,30 @@ class _Work:
         if opened is None:
             return
         self._queue(opened, remaining, askers)
+
+    def _calibrate(self, askers: ThreadPoolExecutor) -> None:
+        """Have the judge score cases whose verdict is known, once per experiment, before anything else."""
+        experiment = self._experiment
+        judge, before = judged_by(experiment.plan, self._runner.models), experiment.calibration
+        if judge is None or (before is not None and before.scored):
+            return
+        judged = list(askers.map(lambda case: self._judge_case(judge, case), calibration.cases()))
+        results = [result for result in judged if result is not None]
+        if len(results) == len(judged):
+            self._store.set_calibration(experiment.experiment_id, calibration.collected(judge, results).summary)
+
+    def _judge_case(self, judge: ChatModel, case: calibration.Case) -> calibration.CaseResult | None:
+        """None: the run stops."""
+        if self._stopping():
+            return None
+        try:
+            with self._spending.unit("calibration", self._calibration_cost):
+                result = calibration.judge_case(judge, case)
+                self._spending.add("calibration", result.judgement.usage.cost_usd)
+                return result
+        except BudgetExceeded as error:
+            self._stop(error)
+            return None
 
     def _ask_closed_book(self, askers: ThreadPoolExecutor) -> None:
         """Queue the questions of the closed-book baseline, where the plan asks for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ from functools import cache
 from pathlib import Path
 
 from engine import ids
-from engine.judge.judge import judge
+from engine.judge.judge import judge, judge_request
 from engine.models import Chunk, Document, Node, NodeKind, Record, Span, Structure
-from engine.providers.base import ChatModel
-from engine.records import Judgement, RetrievedChunk, UsageRecord
+from engine.providers.base import ChatModel, ChatRequest
+from engine.records import CalibrationSummary, Judgement, RetrievedChunk, UsageRecord
 
 _FILE = Path(__file__).with_name("calibration.json")
 
@@ -66,24 +67,52 @@ class Calibration(Record):
         hostile = [result.correct for result in self.results if result.case.kind.startswith("hostile")]
         return None if None in hostile else all(hostile)
 
+    @property
+    def summary(self) -> CalibrationSummary:
+        """What an experiment keeps of it."""
+        unscored = Counter(r.judgement.status["hallucination"] for r in self.results if r.correct is None)
+        return CalibrationSummary(
+            judge_model=self.judge_model,
+            cases=len(self.results),
+            scored=self.scored,
+            correct=self.correct,
+            wrong=tuple(result.case.kind for result in self.results if result.correct is False),
+            unscored={str(cause): count for cause, count in unscored.items()},
+            resists_injection=self.resists_injection,
+            usage=self.usage,
+            created_at=self.created_at,
+        )
+
 
 @cache
 def cases() -> tuple[Case, ...]:
     return tuple(Case.model_validate(row) for row in json.loads(_FILE.read_text(encoding="utf-8")))
 
 
+def requests() -> tuple[ChatRequest, ...]:
+    """The call of every case, for counting what calibration costs."""
+    return tuple(judge_request(c.question, c.expected, c.answer, _Given(c.passages).retrieved) for c in cases())
+
+
 def calibrate(model: ChatModel, cancelled: Callable[[], bool] = lambda: False) -> Calibration:
     """Judge every case. A case whose call fails counts as not scored; the others go on."""
 
     def one(case: Case) -> CaseResult | None:
-        if cancelled():
-            return None
-        given = _Given(case.passages)
-        verdict = judge(model, case.question, case.expected, case.answer, given.retrieved, given.document)
-        return CaseResult(case=case, judgement=verdict, correct=is_correct(case, verdict))
+        return None if cancelled() else judge_case(model, case)
 
     with ThreadPoolExecutor(8, "calibrate") as pool:
-        results = [result for result in pool.map(one, cases()) if result is not None]
+        return collected(model, [result for result in pool.map(one, cases()) if result is not None])
+
+
+def judge_case(model: ChatModel, case: Case) -> CaseResult:
+    """One case judged. Never raises for a failed call."""
+    given = _Given(case.passages)
+    verdict = judge(model, case.question, case.expected, case.answer, given.retrieved, given.document)
+    return CaseResult(case=case, judgement=verdict, correct=is_correct(case, verdict))
+
+
+def collected(model: ChatModel, results: Sequence[CaseResult]) -> Calibration:
+    """The calibration that judged cases make."""
     return Calibration(
         judge_model=model.model,
         results=tuple(results),

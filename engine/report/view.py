@@ -382,6 +382,8 @@ def _spending(experiment: Experiment, labels: Mapping[str, str]) -> Grid:
 def actual_cost(experiment: Experiment) -> float | None:
     """USD of the whole run; None when a price is unknown."""
     costs = [result.usage.cost_usd for result in experiment.results]
+    if experiment.calibration is not None:
+        costs.append(experiment.calibration.usage.cost_usd)
     return None if any(cost is None for cost in costs) else math.fsum(cost or 0.0 for cost in costs)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, select, update
 
 from engine.errors import NotFound
-from engine.records import CellStatus, Experiment, QuestionResult, SpecResult, Statistics
+from engine.records import CalibrationSummary, CellStatus, Experiment, QuestionResult, SpecResult, Statistics
 from engine.store.database import Database, column, moment, pack, seconds, unpack
 from engine.store.records import ExperimentSummary
 from engine.store.schema import cells as _cells
@@ -84,13 +84,26 @@ class ExperimentRecords(Database):
 
     def set_budget(self, experiment_id: str, budget_usd: float | None) -> None:
         """Change what a run may still cost. Raises NotFound."""
+
+        def change(header: dict[str, Any]) -> None:
+            header["plan"]["budget_usd"] = budget_usd
+
+        self._change_header(experiment_id, change)
+
+    def set_calibration(self, experiment_id: str, calibration: CalibrationSummary) -> None:
+        """Store how the judge of an experiment did on the calibration cases. Raises NotFound."""
+        self._change_header(
+            experiment_id, lambda header: header.update(calibration=calibration.model_dump(mode="json"))
+        )
+
+    def _change_header(self, experiment_id: str, change: Callable[[dict[str, Any]], None]) -> None:
         with self.write() as connection:
             which = experiments.c.experiment_id == experiment_id
             header = connection.execute(select(experiments.c.header).where(which)).scalar()
             if header is None:
                 raise _no_experiment(experiment_id)
             values = json.loads(unpack(header))
-            values["plan"]["budget_usd"] = budget_usd
+            change(values)
             connection.execute(update(experiments).where(which).values(header=pack(json.dumps(values))))
 
     def annotate_experiment(

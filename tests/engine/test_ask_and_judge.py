@@ -11,6 +11,7 @@ import pytest
 
 from engine import Workbench
 from engine.errors import BadRequest, NeedsModel
+from engine.judge.calibration import cases
 from engine.judge.scores import MEASURES
 from engine.models import Span
 from tests.engine.test_workbench import LAW, questions
@@ -174,12 +175,20 @@ def test_a_benchmark_judges_answers_and_counts_what_was_not_scored(
     )
     question_set = workbench.add_question_set(questions(), "questions.json")
     plan = workbench.plan(question_set.question_set_id, [workbench.spec("recursive")], judge=True)
-    (result,) = workbench.benchmark(plan).results
+    experiment = workbench.benchmark(plan)
+    (result,) = experiment.results
     values = {value.metric: value for value in result.metrics}
     faithfulness = values["judge.faithfulness"]
     assert faithfulness.unscored.get("invalid_output") == 1
     assert faithfulness.n + sum(faithfulness.unscored.values()) == 3
-    assert result.usage.calls == fake_openai.calls("chat")
+    calibration = experiment.calibration
+    assert calibration is not None
+    assert result.usage.calls + calibration.usage.calls == fake_openai.calls("chat")
+    assert (calibration.judge_model, calibration.cases) == ("gpt-4o-mini", len(cases()))
+    assert calibration.correct + len(calibration.wrong) == calibration.scored == calibration.cases
+    assert "judges its own answers" in (experiment.judge_warning or "")
+    unjudged = workbench.benchmark(plan.model_copy(update={"judge": False}))
+    assert (unjudged.calibration, unjudged.judge_warning) == (None, None)
 
 
 def test_the_closed_book_baseline_answers_from_memory_and_is_not_scored_for_faithfulness(

@@ -9,12 +9,15 @@ from engine import Workbench
 from engine.bench.dry_run import Range
 from engine.bench.spending import Spending
 from engine.errors import BadRequest, BudgetExceeded
+from engine.judge.calibration import cases
 from engine.records import Plan
 from tests.engine.bench.killing import LAW, QUESTIONS, calls, environment, plan, variables
 from tests.fake_openai import FakeOpenAI
 from tests.fake_openai.fixture import fake_openai
 
 __all__ = ["fake_openai"]
+
+CASES = len(cases())
 
 
 @pytest.fixture
@@ -47,7 +50,8 @@ def test_nothing_is_called_and_the_estimate_is_what_the_run_then_calls(
     assert estimate.stage("judge").calls == Range(low=18, expected=18, high=36)
     assert (estimate.cells, estimate.questions) == (18, 6)
     written = estimate.stage("context").calls.expected
-    assert fake_openai.calls("chat") == written + 18 + 18
+    assert estimate.stage("calibration").calls == Range(low=CASES, expected=CASES, high=2 * CASES)
+    assert fake_openai.calls("chat") == written + 18 + 18 + CASES
     # One call embeds the questions, one the chunks of each strategy.
     assert estimate.stage("embedding").calls == exact(4)
     assert fake_openai.calls("embeddings") == 4
@@ -64,6 +68,8 @@ def test_tokens_and_dollars_are_those_of_the_run(served: Workbench, fake_openai:
     assert stage.input_tokens.low <= answered <= 1.1 * stage.input_tokens.high
     spent = sum(result.usage.cost_usd or 0.0 for result in experiment.results)
     assert estimate.high_cost_usd is not None
+    assert experiment.calibration is not None
+    spent += experiment.calibration.usage.cost_usd or 0.0
     assert 0 < spent <= estimate.high_cost_usd
     assert experiment.estimated_cost_usd == estimate.estimated_cost_usd
 
@@ -76,7 +82,7 @@ def test_what_the_cache_answers_costs_nothing(served: Workbench) -> None:
     assert again.stage("answers").cached_calls == 18
     assert again.stage("judge").cached_calls == 18
     assert all(spec.indexed for spec in again.specs)
-    assert "36 calls are answered from the cache and cost nothing." in again.notes
+    assert f"{36 + CASES} calls are answered from the cache and cost nothing." in again.notes
     more = served.dry_run(chosen.model_copy(update={"repeats": 2}))
     assert more.stage("answers").calls == exact(18)
 

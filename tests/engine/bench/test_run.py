@@ -121,6 +121,7 @@ def test_a_judge_that_fails_leaves_the_answer_and_says_why(served: Workbench, fa
     one = plan(served).model_copy(update={"specs": (served.spec("sentence"),)})
     # The answers come first from the cache of a run without a judge.
     served.benchmark(one.model_copy(update={"judge": False}))
+    served.calibrate_judge()
     fake_openai.fault("refusal", "chat", times=1)
     experiment = served.benchmark(one)
     unjudged = [cell for cell in experiment.cells if cell.unscored.get("judge.faithfulness") == "refused"]
