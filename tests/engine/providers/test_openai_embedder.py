@@ -79,7 +79,7 @@ def test_order_is_restored_and_every_vector_checked(fake_openai: FakeOpenAI, mak
         ([1.0] * 1536, False),
         ([1.0] * 1536, "0"),
     ],
-    ids=str,
+    ids=lambda value: repr(value)[:12],
 )
 def test_what_is_no_vector_is_no_answer(
     vector: object, index: object, fake_openai: FakeOpenAI, make_embedder: MakeEmbedder
