@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -15,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount
 
 from app import logs, runtime
-from app.api import PREFIX, create_api, health
+from app.api import PREFIX, create_api, health, jobs
 from engine import UserError
 from engine.errors import BadSetting
 from engine.settings import Settings, load_settings
@@ -102,10 +105,27 @@ def _lifespan(settings: Settings) -> Any:
         # The server has set up logging of its own by now.
         logs.configure(settings.log_level)
         await asyncio.to_thread(runtime.workbench, settings)
+        _hear_stop()
         yield
         await asyncio.to_thread(runtime.close)
 
     return lifespan
+
+
+def _hear_stop() -> None:
+    """Tell requests that wait when the process is asked to stop; the server's own handlers, which are set by now, follow."""
+    jobs.stopping.clear()
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        then = signal.getsignal(number)
+
+        def heard(received: int, frame: FrameType | None, then: Any = then) -> None:
+            jobs.stopping.set()
+            if callable(then):
+                then(received, frame)
+
+        signal.signal(number, heard)
 
 
 if __name__ == "__main__":

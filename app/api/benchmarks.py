@@ -22,7 +22,7 @@ from engine.workbench import Workbench
 
 router = APIRouter(prefix="/benchmarks", tags=["benchmarks"])
 
-_OPTIONS = {"name", "top_k", "retriever", "answers", "judge", "repeats", "seed", "budget_usd", "baseline"}
+_OPTIONS = {"name", "top_k", "retriever", "answers", "judge", "closed_book", "repeats", "seed", "budget_usd"}
 
 
 @router.post(
@@ -32,7 +32,7 @@ _OPTIONS = {"name", "top_k", "retriever", "answers", "judge", "repeats", "seed",
     responses={
         200: {"model": DryRun, "description": "The estimate of a dry run."},
         202: {"model": jobs.JobView},
-        **problems.responses(400, 401, 402, 404, 409, 422, 429),
+        **problems.responses(400, 401, 402, 404, 409, 422, 429, 503),
     },
 )
 async def start(
@@ -116,7 +116,7 @@ async def cancel(request: Request, bench: Bench, experiment_id: Id) -> Response:
 @router.post(
     "/{experiment_id}/resume",
     response_model=Experiment,
-    responses={202: {"model": jobs.JobView}, **problems.responses(401, 404, 422, 429)},
+    responses={202: {"model": jobs.JobView}, **problems.responses(401, 404, 422, 429, 503)},
 )
 async def resume(
     request: Request,
@@ -155,4 +155,7 @@ def _plan(workbench: Workbench, body: BenchmarkBody, store: bool) -> tuple[Plan,
         question_set = workbench.question_set(body.question_set_id or "")
     specs = specs_of(workbench, [*body.specs]) + workbench.written_specs([], body.grids)
     options: dict[str, Any] = body.model_dump(include=_OPTIONS)
+    if body.baseline is not None:
+        by_id = any(spec.spec_id == body.baseline for spec in specs)
+        options["baseline"] = body.baseline if by_id else workbench.written_spec(body.baseline).spec_id
     return workbench.plan(question_set, specs, body.document_ids, **options), question_set

@@ -36,6 +36,14 @@ POLL_SECONDS = 0.2
 router = APIRouter(tags=["jobs"])
 
 
+stopping = threading.Event()
+"""Set when this process was asked to stop: who waits for a benchmark is answered, so that the server can close."""
+
+
+class Stopping(UserError):
+    status = 503
+
+
 class JobView(BaseModel):
     """Work in the background."""
 
@@ -156,11 +164,15 @@ def accepted_job(request: Request, job: Job) -> Response:
 
 
 async def ended(workbench: Workbench, job_id: str) -> Job:
-    """The job once it has ended, however long that takes. A client that goes away stops the waiting, not the job."""
+    """The job once it has ended, however long that takes. A client that goes away stops nothing. Raises Stopping when the app stops first."""
     while True:
         job = await quick(workbench.job, job_id)
         if job.state in ENDED:
             return job
+        if stopping.is_set():
+            raise Stopping(
+                f"The app is stopping. What is finished of benchmark {job_id} is kept, and it goes on when the app starts again."
+            )
         await asyncio.sleep(POLL_SECONDS)
 
 

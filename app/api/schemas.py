@@ -175,12 +175,14 @@ class BenchmarkBody(Body):
     retriever: Literal["vector", "lexical", "hybrid"] = "vector"
     answers: bool = True
     judge: bool = False
+    closed_book: bool = False
+    """Whether the chat model also answers from memory, as a baseline of the answers."""
     repeats: int = Field(1, ge=1, le=20)
     seed: int = Field(0, ge=0, le=2**31 - 1)
     budget_usd: float | None = Field(None, ge=0, le=1_000_000)
     """The run stops before it would cost more."""
-    baseline: str | None = Field(None, max_length=64)
-    """Id of the spec the others are compared with; the first when left out."""
+    baseline: WrittenSpec | None = Field(None, max_length=1000)
+    """The spec the others are compared with, as it is written in `specs`, or its id; the first when left out."""
 
 
 class Validation(BaseModel):

@@ -43,6 +43,8 @@ class Order:
     question_set_id: str
     document_ids: tuple[str, ...] | None
     specs: tuple[str, ...]
+    baseline: str | None = None
+    """One of the specs, as it was written."""
     options: dict[str, Any] = field(default_factory=dict)
     """Further fields of the plan: name, top_k, judge, budget_usd, ..."""
 
@@ -87,7 +89,8 @@ class Backend(Protocol):
 
     def cancel(self, job_id: str) -> None: ...
 
-    def resume(self, experiment_id: str) -> str: ...
+    def resume(self, experiment_id: str, budget_usd: float | None) -> str:
+        """Go on, with a new budget where one is given; returns the id of the job."""
 
     def experiments(self) -> list[ExperimentSummary]: ...
 

@@ -45,6 +45,14 @@ def add_commands(commands: Any) -> None:
         "--retriever", choices=["vector", "lexical", "hybrid"], default="vector", help="default: vector"
     )
     benchmark.add_argument("--judge", action="store_true", help="have the judge model score the answers")
+    benchmark.add_argument(
+        "--closed-book",
+        action="store_true",
+        help="also let the chat model answer from memory, as a baseline of the answers",
+    )
+    benchmark.add_argument(
+        "--baseline", metavar="SPEC", help="the strategy the others are compared with; default: the first"
+    )
     benchmark.add_argument("--no-answers", action="store_true", help="only search, answer nothing")
     benchmark.add_argument("--repeats", type=int, default=1, metavar="N", help="answer every question N times")
     benchmark.add_argument("--seed", type=int, default=0, metavar="N", help="seed of repeats; default: 0")
@@ -68,17 +76,19 @@ def _benchmark(options: argparse.Namespace) -> int:
     wanted = specs(options)
     with closing(open_backend(options)) as backend:
         if options.resume is not None:
-            return _finish(backend, backend.resume(find_experiment(backend, options.resume)), options)
+            return _finish(backend, backend.resume(find_experiment(backend, options.resume), options.budget), options)
         documents = _added(backend, options.documents)
         order = Order(
             stored_set(backend, options.questions, documents),
             None if documents is None else tuple(documents),
             tuple(wanted),
+            options.baseline,
             {
                 "name": options.name,
                 "top_k": options.top_k,
                 "retriever": options.retriever,
                 "judge": options.judge,
+                "closed_book": options.closed_book,
                 "answers": not options.no_answers,
                 "repeats": options.repeats,
                 "seed": options.seed,

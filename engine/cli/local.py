@@ -78,7 +78,8 @@ class Local:
 
     def _plan(self, order: Order) -> Plan:
         specs = self.workbench.written_specs(order.specs)
-        return self.workbench.plan(order.question_set_id, specs, order.document_ids, **order.options)
+        baseline = None if order.baseline is None else self.workbench.written_spec(order.baseline).spec_id
+        return self.workbench.plan(order.question_set_id, specs, order.document_ids, baseline=baseline, **order.options)
 
     def job(self, job_id: str) -> JobStatus:
         job = self.workbench.job(job_id)
@@ -87,8 +88,8 @@ class Local:
     def cancel(self, job_id: str) -> None:
         self.workbench.cancel(job_id)
 
-    def resume(self, experiment_id: str) -> str:
-        return self.workbench.resume(experiment_id).job_id
+    def resume(self, experiment_id: str, budget_usd: float | None) -> str:
+        return self.workbench.resume(experiment_id, budget_usd).job_id
 
     def experiments(self) -> list[ExperimentSummary]:
         return self.workbench.experiments()

@@ -189,8 +189,10 @@ class Remote:
     def cancel(self, job_id: str) -> None:
         self.call("POST", f"/benchmarks/{job_id}/cancel")
 
-    def resume(self, experiment_id: str) -> str:
+    def resume(self, experiment_id: str, budget_usd: float | None) -> str:
         path = f"/benchmarks/{experiment_id}/resume"
+        if budget_usd is not None:
+            path += f"?{urlencode({'budget_usd': budget_usd})}"
         return self._begun(self.call("POST", path, headers={"Prefer": "respond-async"}))
 
     def experiments(self) -> list[ExperimentSummary]:
@@ -218,6 +220,7 @@ def _body(order: Order) -> dict[str, Any]:
         "question_set_id": order.question_set_id,
         "document_ids": None if order.document_ids is None else list(order.document_ids),
         "specs": list(order.specs),
+        "baseline": order.baseline,
         **order.options,
     }
 

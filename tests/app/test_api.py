@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api import JSON_BYTES, create_api
+from app.api import JSON_BYTES, create_api, jobs
 from engine import Workbench
+from engine.bench.jobs import JobRunner
 from engine.ids import digest
 from engine.models import ChunkSet, DocumentInfo
 from engine.records import Experiment, Query
@@ -251,6 +253,29 @@ def test_grids_and_a_finished_benchmark_cancelled_and_resumed(client: TestClient
     assert client.post(f"{address}/cancel").json()["state"] == "finished"
     resumed = client.post(f"{address}/resume").json()
     assert without_ids_and_times(resumed["cells"]) == without_ids_and_times(experiment["cells"])
+
+
+def test_a_baseline_is_written_or_named_by_its_id(client: TestClient, bench: Workbench, law: str) -> None:
+    sentence = bench.spec("sentence")
+    body = {"question": FEE, "specs": ["recursive", "sentence"], "answers": False}
+    for baseline in ("sentence", sentence.spec_id):
+        experiment = client.post("/benchmarks", json={**body, "baseline": baseline}).json()
+        assert experiment["plan"]["baseline"] == sentence.spec_id
+    other = client.post("/benchmarks", json={**body, "baseline": "paragraph"})
+    assert (other.status_code, "baseline" in other.json()["detail"]) == (400, True)
+
+
+def test_who_waits_is_told_when_the_app_stops(
+    client: TestClient, bench: Workbench, law: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The benchmark stays in the queue for the next start; only the waiting ends."""
+    stopped = threading.Event()
+    stopped.set()
+    monkeypatch.setattr(jobs, "stopping", stopped)
+    monkeypatch.setattr(JobRunner, "start", lambda _: None)
+    answer = client.post("/benchmarks", json={"question": FEE, "specs": ["recursive"]})
+    assert (answer.status_code, answer.json()["type"]) == (503, "urn:chunkscope:stopping")
+    assert [job.state for job in bench.jobs()] == ["queued"]
 
 
 def test_report_and_exports_are_files_in_which_no_script_runs(client: TestClient, law: str) -> None:
