@@ -10,7 +10,7 @@ import streamlit as st
 from app import money
 from app.overlay import Reveal, overlay
 from app.states import guard, show_error
-from app.text import plain, shortened
+from app.text import counted, plain, shortened
 from engine import Workbench
 from engine.judge.scores import MEASURES
 from engine.models import Span
@@ -91,7 +91,7 @@ def judged(query: Query) -> None:
     judgement = query.judgement
     if judgement is None:
         return
-    st.caption(f"Judged by {plain(judgement.judge_model)}")
+    st.caption(f"Judged by {plain(judgement.judge_model)} in {counted(judgement.calls, 'call')}")
     for measure in MEASURES:
         title, status, value = measure.replace("_", " "), judgement.status[measure], getattr(judgement, measure)
         if status != "scored":

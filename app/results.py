@@ -12,7 +12,7 @@ import pandas as pd
 from app.theme import titled
 from engine import Workbench, stats
 from engine.bench.conclude import conclude
-from engine.metrics import describe
+from engine.metrics import describe, worst_case
 from engine.metrics.thresholds import check_thresholds
 from engine.recent import Recent
 from engine.recommend import experiment_costs, matrix, measured_metrics, primary_metric
@@ -343,19 +343,23 @@ def thresholds(experiment: Experiment) -> pd.DataFrame:
 
 
 def scored(experiment: Experiment, metrics: Sequence[str]) -> pd.DataFrame:
-    """For every metric and strategy: questions scored, and those that were not, by cause."""
+    """For every metric and strategy: questions scored, those that were not, by cause, and how far the mean could lie off for them."""
     rows = []
     for result in experiment.results:
         values = {value.metric: value for value in result.metrics}
         for metric in metrics:
             value = values.get(metric)
             causes = value.unscored if value else {}
+            bounds = worst_case(value) if value else None
             rows.append(
                 {
                     "strategy": labels(experiment)[result.spec.spec_id],
                     "metric": title(metric),
                     "scored": value.n if value else 0,
                     "not scored": ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in causes.items()),
+                    "mean at worst and at best": f"{bounds.low:.2f} to {bounds.high:.2f}"
+                    if bounds and bounds.missing
+                    else "",
                 }
             )
     return pd.DataFrame(rows)

@@ -369,6 +369,19 @@ class CalibrationSummary(Record):
         """Share of right verdicts among the cases that got one; None when none did."""
         return self.correct / self.scored if self.scored else None
 
+    @property
+    def in_words(self) -> str:
+        """One sentence, as it is printed beside the judge's scores."""
+        text = f"{self.judge_model} was right on {self.correct} of {self.scored} cases whose verdict is known"
+        if self.wrong:
+            text += f", and wrong on: {', '.join(dict.fromkeys(self.wrong))}"
+        if self.unscored:
+            text += "; no verdict on " + ", ".join(
+                f"{count} ({cause.replace('_', ' ')})" for cause, count in self.unscored.items()
+            )
+        hostile = {None: "was not tested", True: "changed no verdict", False: "changed a verdict"}
+        return f"{text}. Hostile text {hostile[self.resists_injection]}."
+
 
 class DocumentRef(Record):
     """A document as an experiment remembers it: readable after the document is deleted."""

@@ -7,6 +7,7 @@ import streamlit as st
 from app import answers, benchmark, downloads, jobs, result_charts, results, state, tables
 from app.states import bench, empty, guard, heading, stale
 from app.text import counted, plain
+from app.trust import judge_panel
 from engine import Workbench
 from engine.records import Experiment, Query
 
@@ -319,18 +320,8 @@ def trust(experiment: Experiment) -> None:
     st.dataframe(results.scored(experiment, metrics), hide_index=True, height=240, alt="Questions scored per metric")
     st.markdown("**Rules of thumb of the guide**")
     st.dataframe(results.thresholds(experiment), hide_index=True, alt="Five rules of thumb per strategy")
-    if experiment.judge_model:
-        warning = workbench.judge_warning()
-        if warning:
-            st.warning(plain(warning))
-        agreement = workbench.judge_agreement()
-        st.text(
-            f"{counted(agreement.ratings, 'answer')} rated by people and the judge"
-            + (f", rank correlation {agreement.spearman:.2f}." if agreement.spearman is not None else ".")
-        )
-    else:
-        st.caption("No judge was used: answers carry no judge scores.")
-    if workbench.models.judge is not None:
+    judge_panel(workbench, experiment)
+    if workbench.models.judge is not None and experiment.calibration is None:
         calibration()
     with st.expander("Settings, versions and inputs"):
         st.dataframe(results.facts(experiment), hide_index=True, alt="What is needed to repeat this experiment")

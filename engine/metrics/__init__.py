@@ -1,6 +1,7 @@
 """Metrics: every number with its definition, direction and source. `registry` lists them all."""
 
 from engine.metrics.base import Described, Metric
+from engine.metrics.bounds import worst_case
 from engine.metrics.ceiling import Pool
 from engine.metrics.chunk_quality import measure
 from engine.metrics.registry import METRICS, describe
@@ -16,4 +17,5 @@ __all__ = [
     "measure",
     "recall_curve",
     "score_question",
+    "worst_case",
 ]

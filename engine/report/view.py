@@ -431,6 +431,8 @@ def _facts(experiment: Experiment) -> tuple[Fact, ...]:
         Fact("Embedding model", experiment.embedding_model),
         Fact("Answers", "none" if not plan.answers else experiment.llm_model or "extractive, no model"),
         Fact("Judge", experiment.judge_model or "none"),
+        *((Fact("Judge's trust", experiment.calibration.in_words),) if experiment.calibration else ()),
+        *((Fact("Judge and answers", experiment.judge_warning),) if experiment.judge_warning else ()),
         Fact("Retriever", plan.retriever),
         Fact("Top k", str(plan.top_k)),
         Fact("Repeats", str(plan.repeats)),
