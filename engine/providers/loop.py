@@ -8,6 +8,7 @@ import queue
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import Future
+from itertools import islice
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -80,10 +81,14 @@ class Stop:
 
 
 def as_finished(
-    calls: Sequence[Callable[[Stop], Coroutine[Any, Any, T]]], cancelled: Callable[[], bool] = lambda: False
+    calls: Sequence[Callable[[Stop], Coroutine[Any, Any, T]]],
+    cancelled: Callable[[], bool] = lambda: False,
+    window: int | None = None,
 ) -> Iterator[tuple[int, T]]:
     """(place, result) of every call, in the order in which they end.
 
+    `window`: most calls that are begun and not yet dealt with by the caller; the next one begins when the caller asks on. What a killed
+    process loses is then bounded by it, however slowly results are stored. None: all begin at once.
     When `cancelled()` turns true, the calls are told to stop; those in flight still end in their own way, because they are paid for.
     `cancelled` is asked in the calling thread. Leaving the iterator early ends every call at once.
     """
@@ -92,12 +97,17 @@ def as_finished(
     if cancelled():
         stop.set()
     futures: list[Future[T]] = []
-    try:
-        for place, call in enumerate(calls):
+    waiting = iter(enumerate(calls))
+
+    def begin(count: int) -> None:
+        for place, call in islice(waiting, count):
             future = submit(call(stop))
             futures.append(future)
             future.add_done_callback(lambda done, place=place: ended.put((place, done)))  # type: ignore[misc]
-        for _ in futures:
+
+    try:
+        begin(len(calls) if window is None else window)
+        for _ in calls:
             while True:
                 if not stop.is_set() and cancelled():
                     stop.set()
@@ -107,6 +117,7 @@ def as_finished(
                 except queue.Empty:
                     continue
             yield place, done.result()
+            begin(1)
     finally:
         for future in futures:
             future.cancel()

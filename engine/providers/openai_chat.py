@@ -94,7 +94,9 @@ class OpenAIChat:
     ) -> list[ChatReply]:
         """Replies in the order of the requests, run concurrently. Calls in flight when `cancelled()` turns true still end; the others end as `cancelled`."""
         replies: dict[int, ChatReply] = {}
-        for place, reply in loop.as_finished([partial(self._complete, request) for request in requests], cancelled):
+        window = self._connection.endpoint.concurrency
+        calls = [partial(self._complete, request) for request in requests]
+        for place, reply in loop.as_finished(calls, cancelled, window):
             replies[place] = reply
             if on_reply is not None:
                 on_reply(place, reply)

@@ -131,7 +131,7 @@ class OpenAIEmbedder:
         while pending and not failed:
             batches, pending = pending, []
             calls = [partial(self._send, batch) for batch in batches]
-            for number, answer in loop.as_finished(calls, cancelled):
+            for number, answer in loop.as_finished(calls, cancelled, self._connection.endpoint.concurrency):
                 batch = batches[number]
                 if not isinstance(answer, CallFailed):
                     rows = [row for row, item in enumerate(batch) for _ in copies[item.position]]
