@@ -32,7 +32,7 @@ from engine.judge import trust
 from engine.judge.calibration import Calibration, calibrate
 from engine.live import LiveAsk
 from engine.metrics import chunk_quality
-from engine.models import ChunkSet, Document, DocumentInfo, StrategySpec
+from engine.models import Chunk, ChunkSet, Document, DocumentInfo, StrategySpec
 from engine.providers import build_models
 from engine.providers.base import ChatModel, Models, Probe
 from engine.providers.cache import CacheSize
@@ -107,6 +107,14 @@ class Reread:
     """Evidence of question sets that was lost, found or moved."""
     experiments: int
     """Experiments measured on the old text. They stay readable; comparing them with new ones compares two texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDraft:
+    """Questions a model drafted, stored, and how every one it was asked for ended."""
+
+    question_set: QuestionSet
+    drafted: questions.Drafted
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,10 +463,44 @@ class Workbench:
         question_set = QuestionSet(question_set_id=set_id, name=name, questions=drafted, created_at=datetime.now(UTC))
         return self._resolved(question_set, document_ids)
 
-    def check_question_set(self, question_set_id: str) -> tuple[questions.Finding, ...]:
-        """What to know about a question set before it is used. Raises NotFound."""
-        documents = [self.document(info.document_id) for info in self.documents()]
-        return questions.check(self.question_set(question_set_id), documents)
+    def draft_with_model(self, document_ids: Sequence[str], count: int = 20, seed: int = 0) -> ModelDraft:
+        """Questions drafted by the chat model from articles of documents, stored as a set to be reviewed.
+
+        An interrupted draft goes on where it stopped: what was answered comes from the cache. Raises NotFound, NeedsModel, BadRequest when
+        no question was usable.
+        """
+        if self.models.chat is None:
+            raise NeedsModel(
+                "Drafting with a model needs a chat model and none is configured. Set OPENAI_API_KEY, or draft without a model."
+            )
+        documents = [self.document(document_id) for document_id in document_ids]
+        drafted = questions.draft_with_model(documents, self.models.chat, count, seed)
+        if not drafted.questions:
+            causes = ", ".join(f"{n} {cause.replace('_', ' ')}" for cause, n in drafted.rejected.items())
+            raise BadRequest(
+                f"{self.models.chat.model} drafted no usable question ({causes or 'no article is of a size to ask about'}). Nothing was stored. Draft without a model, or from another document."
+            )
+        name = f"Drafted by {self.models.chat.model} from {', '.join(document.name for document in documents)}"
+        set_id = ids.digest("question set", name, *(question.question_id for question in drafted.questions))
+        made = QuestionSet(question_set_id=set_id, name=name, questions=drafted.questions, created_at=datetime.now(UTC))
+        return ModelDraft(self._resolved(made, document_ids), drafted)
+
+    def check_question_set(
+        self, question_set_id: str, specs: Sequence[StrategySpec] = (), document_ids: Sequence[str] | None = None
+    ) -> tuple[questions.Finding, ...]:
+        """What to know about a question set before it is used, on the given documents or all.
+
+        `specs`: the strategies to be compared; those that cut without a cost are cut, so that evidence and documents are held against
+        their chunks; without any, against the chunk size of the settings. Raises NotFound.
+        """
+        chosen = [info.document_id for info in self.documents()] if document_ids is None else document_ids
+        free = [spec for spec in specs if not self.cutting_may_cost(spec)]
+        return questions.check(
+            self.question_set(question_set_id),
+            [self.document(document_id) for document_id in chosen],
+            [self.chunk(document_id, spec) for spec in free for document_id in chosen],
+            chunk_size=self.settings.chunk_size,
+        )
 
     def question_sets(self) -> list[QuestionSetInfo]:
         return self._store.question_sets()
@@ -595,8 +637,14 @@ class Workbench:
     def repeat_judge(self, experiment_id: str, repeats: int = 3, sample: int = 10) -> tuple[trust.Spread, ...]:
         """Judge a seeded sample of an experiment's answers several times. Raises NotFound, NeedsModel, BadRequest without judged answers."""
         model = self._judge_model()
+        if repeats < 2 or sample < 1:
+            raise BadRequest("A spread needs at least one answer and two repeats. Nothing was judged.")
         experiment = self.experiment(experiment_id)
-        judged = [cell for cell in experiment.cells if cell.query is not None and cell.query.judgement is not None]
+        judged = [
+            cell
+            for cell in experiment.cells
+            if cell.query is not None and cell.query.judgement is not None and cell.query.retrieved
+        ]
         if not judged:
             raise BadRequest("This experiment has no judged answers, so there is nothing to repeat.")
         chosen = random.Random(experiment.plan.seed).sample(judged, min(sample, len(judged)))
@@ -718,6 +766,23 @@ class Workbench:
     def retry_failed(self, experiment_id: str, owner: str = "") -> Job:
         """Try again what failed in an experiment, and only that. Raises NotFound, Busy."""
         return self._jobs.resume(experiment_id, owner)
+
+    def orphans(self, experiment_id: str, spec_id: str) -> tuple[Chunk, ...]:
+        """Chunks of a spec that are among the first `top_k` hits of no question of an experiment, as far as they are still stored.
+
+        Raises NotFound, BadRequest for a spec that is not in it.
+        """
+        experiment = self.experiment(experiment_id)
+        spec = next((each for each in experiment.specs if each.spec_id == spec_id), None)
+        if spec is None:
+            raise BadRequest("This strategy is not part of the experiment. Choose one that is.")
+        own = [cell.query for cell in experiment.cells if cell.spec_id == spec_id and cell.query is not None]
+        there = {info.document_id for info in self.documents()} & {each.document_id for each in experiment.documents}
+        known = [self.known_chunks(document_id, spec) for document_id in sorted(there)]
+        return chunk_quality.orphans(
+            [chunk for chunk_set in known if chunk_set is not None for chunk in chunk_set.chunks],
+            (hit.chunk.chunk_id for query in own for hit in query.retrieved),
+        )
 
     def experiments(
         self, text: str = "", *, status: str | None = None, tag: str | None = None, pinned: bool | None = None

@@ -60,16 +60,19 @@ def check(
     chunk_sets: Sequence[ChunkSet] = (),
     looked_for: float = LOOKED_FOR,
     deviation: float = TYPICAL_DEVIATION,
+    chunk_size: int | None = None,
 ) -> tuple[Finding, ...]:
     """Everything worth knowing about a resolved question set, in the order of its questions, then about the set.
 
-    `chunk_sets`: of the strategies to be compared, where they are known. `looked_for`: the difference in recall that matters, and
-    `deviation`: the expected standard deviation of paired differences; both 0 to 1.
+    `chunk_sets`: of the strategies to be compared, where they are known; `chunk_size`: tokens of a usual chunk, where they are not.
+    `looked_for`: the difference in recall that matters, and `deviation`: the expected standard deviation of paired differences; both 0 to 1.
     """
     texts = {document.document_id: document.text for document in documents}
     names = {name for document in documents for name in (document.document_id, document.name.casefold())}
     names |= {PurePath(document.name).stem.casefold() for document in documents}
     longest = _longest_chunks(chunk_sets)
+    if chunk_size is not None and not chunk_sets:
+        longest = {"": (f"{chunk_size} tokens", chunk_size)}
     by_question: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in _duplicates(question_set.questions):
         by_question[finding.question_id or ""].append(finding)
@@ -77,7 +80,8 @@ def check(
     for question in question_set.questions:
         findings += by_question[question.question_id]
         findings += _question(question, texts, names, longest)
-    return (*findings, *_whole_set(question_set, documents, chunk_sets, looked_for, deviation))
+    findings += _whole_set(question_set, looked_for, deviation)
+    return (*findings, *_too_short(documents, chunk_sets, chunk_size))
 
 
 def questions_needed(difference: float, deviation: float = TYPICAL_DEVIATION) -> int:
@@ -204,13 +208,7 @@ def _longest_chunks(chunk_sets: Sequence[ChunkSet]) -> dict[str, tuple[str, int]
     return {spec_id: entry for spec_id, entry in longest.items() if entry[1]}
 
 
-def _whole_set(
-    question_set: QuestionSet,
-    documents: Sequence[Document],
-    chunk_sets: Sequence[ChunkSet],
-    looked_for: float,
-    deviation: float,
-) -> Iterator[Finding]:
+def _whole_set(question_set: QuestionSet, looked_for: float, deviation: float) -> Iterator[Finding]:
     scorable = [question for question in question_set.questions if question.gold]
     groups = len(set(stats.cluster_keys(scorable)))
     needed = questions_needed(looked_for, deviation)
@@ -234,12 +232,21 @@ def _whole_set(
             question_id=None,
             message=f"{drafted} drafted questions are not reviewed. Accept, change or remove them before results are trusted.",
         )
-    names = {document.document_id: document.name for document in documents}
-    for chunk_set in chunk_sets:
-        if len(chunk_set.chunks) == 1 and len(documents) == 1:
-            yield Finding(
-                kind="document_shorter_than_chunk",
-                severity="warning",
-                question_id=None,
-                message=f"{names.get(chunk_set.document_id, 'The document')} is one chunk under {chunk_set.spec.label}: there is nothing to retrieve, and every such strategy scores the same.",
-            )
+
+
+def _too_short(
+    documents: Sequence[Document], chunk_sets: Sequence[ChunkSet], chunk_size: int | None
+) -> Iterator[Finding]:
+    """Under which strategies the only document is a single chunk."""
+    if len(documents) != 1:
+        return
+    under = [each.spec.label for each in chunk_sets if len(each.chunks) == 1]
+    if chunk_size is not None and not chunk_sets and documents[0].token_count <= chunk_size:
+        under = [f"{chunk_size} tokens"]
+    for label in under:
+        yield Finding(
+            kind="document_shorter_than_chunk",
+            severity="warning",
+            question_id=None,
+            message=f"{documents[0].name} is one chunk under {label}: there is nothing to retrieve, and every such strategy scores the same.",
+        )

@@ -187,6 +187,10 @@ def test_a_benchmark_judges_answers_and_counts_what_was_not_scored(
     assert (calibration.judge_model, calibration.cases) == ("gpt-4o-mini", len(cases()))
     assert calibration.correct + len(calibration.wrong) == calibration.scored == calibration.cases
     assert "judges its own answers" in (experiment.judge_warning or "")
+    spread = {each.measure: each for each in workbench.repeat_judge(experiment.experiment_id, 2)}
+    assert (spread["faithfulness"].repeats, spread["context_relevance"].changed) == (2, 0.0)
+    with pytest.raises(BadRequest, match="two repeats"):
+        workbench.repeat_judge(experiment.experiment_id, 1)
     unjudged = workbench.benchmark(plan.model_copy(update={"judge": False}))
     assert (unjudged.calibration, unjudged.judge_warning) == (None, None)
 

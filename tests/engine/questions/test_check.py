@@ -91,6 +91,13 @@ def test_evidence_longer_than_any_chunk_and_a_document_of_one_chunk() -> None:
     assert "document_shorter_than_chunk" in [finding.kind for finding in whole]
 
 
+def test_without_strategies_the_usual_chunk_size_tells() -> None:
+    row = {"question": "a?", "evidence": "The operator shall notify the Authority within 30 days."}
+    assert kinds(findings([row], chunk_size=5)) == ["evidence_longer_than_any_chunk"]
+    whole = findings([row], chunk_size=100)
+    assert "document_shorter_than_chunk" in [finding.kind for finding in whole]
+
+
 def test_too_few_questions_says_what_can_be_found_and_what_it_would_take() -> None:
     """One question: 2.80 x 0.35 = 98 points; 5 points need (0.98 / 0.05)^2 = 385."""
     found = findings([{"question": "a?", "evidence": "within 30 days"}])
