@@ -19,21 +19,20 @@ def digest(*parts: str | bytes) -> str:
 
 def digests(*first: str | bytes) -> Callable[..., str]:
     """`digest` with its first parts given once: `digests(a)(b)` equals `digest(a, b)`, for many digests that begin alike."""
-    begun = hashlib.sha256()
-    _add(begun, first)
+    begun = hashlib.sha256(b"".join(map(_prefixed, first)))
 
     def rest(*parts: str | bytes) -> str:
         state = begun.copy()
-        _add(state, parts)
+        for part in parts:
+            state.update(_prefixed(part))
         return state.hexdigest()[:ID_LENGTH]
 
     return rest
 
 
-def _add(state: Any, parts: tuple[str | bytes, ...]) -> None:
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        state.update(len(data).to_bytes(8, "big") + data)
+def _prefixed(part: str | bytes) -> bytes:
+    data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+    return len(data).to_bytes(8, "big") + data
 
 
 def canonical_json(value: Any) -> str:

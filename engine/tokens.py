@@ -179,8 +179,9 @@ def _token_lengths() -> NDArray[np.uint8]:
 
 
 # Where a pre-token of cl100k_base always ends, whatever stands further left: after a letter or digit that is followed by
-# neither, and after any character that is not white space and is followed by a space. The pattern has no look-behind, so
-# from such a place on a slice and the whole text are tokenized alike, up to the last such place in the slice.
+# neither, after any character that is not white space and is followed by a space, and after a line break that is followed
+# by anything but white space. The pattern has no look-behind, so from such a place on a slice and the whole text are
+# tokenized alike, up to the last such place in the slice.
 _AFTER_WORD = frozenset("\t\n\r !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~、。，；：？！（）「」『』《》")
 _SEARCH = 256
 """Characters searched for a seam from each edge of a slice; without one the slice is counted whole."""
@@ -189,11 +190,12 @@ _SEGMENT = 1 << 18
 
 
 def _is_seam(text: str, place: int) -> bool:
-    following = text[place]
-    if following not in _AFTER_WORD:
-        return False
-    before = text[place - 1]
-    return before.isalnum() or (following == " " and not before.isspace())
+    before, following = text[place - 1], text[place]
+    if before in "\r\n":
+        return not following.isspace()
+    if following == " ":
+        return not before.isspace()
+    return following in _AFTER_WORD and before.isalnum()
 
 
 def _segments(text: str) -> Iterator[str]:
@@ -275,7 +277,7 @@ class TokenMap:
         if start == 0 or (start < end and _is_seam(text, start)):
             return start
         for place in range(start + 1, min(end, start + _SEARCH)):
-            if text[place] in _AFTER_WORD and _is_seam(text, place):
+            if _is_seam(text, place):
                 return place
         return None
 
@@ -285,6 +287,6 @@ class TokenMap:
         if end == len(text) or (end > first and _is_seam(text, end)):
             return end
         for place in range(end - 1, max(first, end - _SEARCH), -1):
-            if text[place] in _AFTER_WORD and _is_seam(text, place):
+            if _is_seam(text, place):
                 return place
         return first
