@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import NamedTuple
 
 from engine.models import StrategySpec
@@ -31,7 +32,10 @@ class LiveAsk:
         self._lock = threading.Lock()
         self._texts: dict[str, str] = {}
         pool = ThreadPoolExecutor(max(1, min(len(specs), threads)), "ask")
-        self._answers: list[Future[Query]] = [pool.submit(work, spec, self._listener(spec)) for spec in self._specs]
+        # What is logged meanwhile belongs to the request that asked.
+        self._answers: list[Future[Query]] = [
+            pool.submit(copy_context().run, work, spec, self._listener(spec)) for spec in self._specs
+        ]
         pool.shutdown(wait=False)
 
     def _listener(self, spec: StrategySpec) -> Callable[[str], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from engine.providers.totals import totals
 from engine.workbench import Workbench
@@ -74,7 +74,7 @@ def page(workbench: Workbench) -> str:
 
 def _models() -> Iterable[str]:
     known = totals()
-    columns = {
+    columns: dict[str, tuple[str, Sequence[float]]] = {
         "calls": ("Calls to model servers, repeated tries included.", [t.calls for t in known]),
         "calls_failed": ("Calls that gave no answer.", [t.failed for t in known]),
         "input_tokens": ("Tokens sent to models.", [t.input_tokens for t in known]),

@@ -54,6 +54,12 @@ def examine(models: bool = True) -> Iterator[Finding]:
         yield Finding(subject="settings", ok=False, message=error.message)
         return
     yield Finding(subject="settings", ok=True, message=_settings_in_words(settings))
+    if not settings.is_local and not settings.known_api_keys:
+        yield Finding(
+            subject="address",
+            ok=False,
+            message=f"HOST is {settings.host}, which other machines reach, and API_KEYS is not set, so the app would not start. Make a key with `python -m engine api-key NAME`.",
+        )
     yield _disk(settings.data_dir)
     try:
         workbench = Workbench.open(settings)

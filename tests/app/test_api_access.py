@@ -266,6 +266,25 @@ def test_requests_are_logged_as_json_without_question_text_or_key(bench: Workben
     assert KEY not in log.getvalue()
 
 
+def test_lines_of_other_threads_belong_to_the_request(
+    bench: Workbench, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.add_document(b"The fee is 300 euros.", "law.md")
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("nobody expected this")
+
+    monkeypatch.setattr("engine.retrieve.vector_hits", broken)
+    body = {"question": "fee?", "strategy": "recursive"}
+    answer = client_of(bench, bench.settings).post("/queries", json=body, headers={"X-Request-ID": "bug-2"})
+    assert answer.json()["status"] == "failed"
+    assert answer.json()["error"] == "This is a bug in Chunkscope. Details are in the log under bug-2."
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    (line,) = [line for line in lines if line["level"] == "ERROR"]
+    assert line["request_id"] == "bug-2"
+    assert line["error"].startswith("RuntimeError at app/test_api_access.py:")
+
+
 def test_an_error_is_logged_by_its_place_and_never_by_what_it_says(log: io.StringIO) -> None:
     try:
         try:

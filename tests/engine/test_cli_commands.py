@@ -271,6 +271,8 @@ def test_doctor_says_what_is_wrong_and_what_to_do(
     assert found["answers"]["ok"] is False
     assert "127.0.0.1:1" in found["answers"]["message"]
     assert run("doctor", "--no-models")[0] == 0
+    monkeypatch.setenv("HOST", "0.0.0.0")
+    assert "WRONG\taddress\tHOST is 0.0.0.0" in run("doctor", "--no-models")[1]
     monkeypatch.setenv("TOP_K", "many")
     code, out, _ = run("doctor")
     assert (code, out.startswith("WRONG\tsettings\tTOP_K is 'many'.")) == (3, True)
