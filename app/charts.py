@@ -34,8 +34,8 @@ def token_bins(chunk_sets: Sequence[ChunkSet]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["spec", "name", "from", "to", "chunks"])
 
 
-def token_histograms(chunk_sets: Sequence[ChunkSet]) -> dict[str, alt.LayerChart]:
-    """How many tokens the chunks have, by label of the spec, all over the same bins and heights.
+def token_histogram(chunk_sets: Sequence[ChunkSet], place: int) -> alt.LayerChart:
+    """How many tokens the chunks of one spec have, over the bins and heights that all of them share.
 
     A line stands at the median, a dashed one at the limit.
     """
@@ -43,28 +43,26 @@ def token_histograms(chunk_sets: Sequence[ChunkSet]) -> dict[str, alt.LayerChart
     end = int(frame["to"].max()) + 1 if len(frame) else 1
     scale = alt.Scale(domain=[0, end], nice=False)
     height = alt.Scale(domain=[0, int(frame["chunks"].max()) if len(frame) else 1])
-    charts: dict[str, alt.LayerChart] = {}
-    for label, each in zip(titled([one.spec for one in chunk_sets]), chunk_sets, strict=True):
-        own = frame[frame["spec"] == label].assign(end=lambda rows: rows["to"] + 1)
-        limit = each.spec.params.get("size")
-        in_tokens = isinstance(limit, int) and each.spec.params.get("unit", "tokens") == "tokens"
-        bars = (
-            alt.Chart(own)
-            .mark_bar(color=strategy_color(each.spec.strategy_name))
-            .encode(
-                x=alt.X("from:Q", scale=scale, title="tokens per chunk"),
-                x2="end:Q",
-                y=alt.Y("chunks:Q", title="chunks", scale=height),
-                tooltip=["spec", "from", "to", "chunks"],
-            )
+    label, each = titled([one.spec for one in chunk_sets])[place], chunk_sets[place]
+    own = frame[frame["spec"] == label].assign(end=lambda rows: rows["to"] + 1)
+    limit = each.spec.params.get("size")
+    in_tokens = isinstance(limit, int) and each.spec.params.get("unit", "tokens") == "tokens"
+    bars = (
+        alt.Chart(own)
+        .mark_bar(color=strategy_color(each.spec.strategy_name))
+        .encode(
+            x=alt.X("from:Q", scale=scale, title="tokens per chunk"),
+            x2="end:Q",
+            y=alt.Y("chunks:Q", title="chunks", scale=height),
+            tooltip=["spec", "from", "to", "chunks"],
         )
-        median = float(np.median([chunk.token_count for chunk in each.chunks])) if each.chunks else 0.0
-        marks = [{"at": median, "what": f"median {median:.0f}"}]
-        layers = [bars, _rule(marks, scale)]
-        if in_tokens and limit <= end:
-            layers.append(_rule([{"at": limit, "what": f"limit {limit}"}], scale, dash=True))
-        charts[label] = alt.layer(*layers).properties(height=130)
-    return charts
+    )
+    median = float(np.median([chunk.token_count for chunk in each.chunks])) if each.chunks else 0.0
+    marks = [{"at": median, "what": f"median {median:.0f}"}]
+    layers = [bars, _rule(marks, scale)]
+    if in_tokens and limit <= end:
+        layers.append(_rule([{"at": limit, "what": f"limit {limit}"}], scale, dash=True))
+    return alt.layer(*layers).properties(height=130)
 
 
 def _rule(marks: list[dict[str, object]], scale: alt.Scale, dash: bool = False) -> alt.LayerChart:

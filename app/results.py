@@ -36,13 +36,14 @@ def load(workbench: Workbench, experiment_id: str) -> Experiment:
     )
 
 
-def _key(experiment: Experiment) -> Key:
+def identity(experiment: Experiment) -> Key:
+    """What the content of a table or figure about an experiment depends on."""
     return (experiment.experiment_id, experiment.status, str(experiment.finished_at))
 
 
 def statistics(experiment: Experiment) -> Statistics:
     """What the experiment says; computed here for one that ended early and has none stored."""
-    return experiment.statistics or _statistics.get_or_make(_key(experiment), lambda: conclude(experiment))
+    return experiment.statistics or _statistics.get_or_make(identity(experiment), lambda: conclude(experiment))
 
 
 def labels(experiment: Experiment) -> dict[str, str]:
@@ -206,7 +207,7 @@ def cost_criteria(experiment: Experiment) -> list[str]:
 
 def pareto(experiment: Experiment, metric: str, criterion: str) -> pd.DataFrame:
     """Mean quality with its interval against a cost: strategy, name, cost, quality, low, high, frontier."""
-    key = ("pareto", *_key(experiment), metric, criterion)
+    key = ("pareto", *identity(experiment), metric, criterion)
     return _frames.get_or_make(key, lambda: _pareto(experiment, metric, criterion))
 
 

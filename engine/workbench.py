@@ -907,12 +907,16 @@ class Workbench:
         return self.plan(question_set.question_set_id, specs, documents, name="Sample benchmark")
 
     def load_samples(self) -> QuestionSet:
-        """Add the sample documents and their questions; nothing happens twice. Returns the question set."""
+        """Add the sample documents, the first of them last so that lists begin with it, and their questions; nothing happens twice.
+
+        Returns the question set.
+        """
         if not all((SAMPLES / name).is_file() for name in (*SAMPLE_DOCUMENTS, SAMPLE_QUESTIONS)):
             raise NotFound(
                 "The samples are missing from this installation. Get the folder samples/ from the repository."
             )
         documents = [
-            self.add_document((SAMPLES / name).read_bytes(), name).document.document_id for name in SAMPLE_DOCUMENTS
+            self.add_document((SAMPLES / name).read_bytes(), name).document.document_id
+            for name in reversed(SAMPLE_DOCUMENTS)
         ]
         return self.add_question_set((SAMPLES / SAMPLE_QUESTIONS).read_bytes(), SAMPLE_QUESTIONS, documents)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import streamlit as st
 
-from app import answers, benchmark, downloads, jobs, result_charts, results, state, tables
+from app import answers, benchmark, downloads, figures, jobs, result_charts, results, state, tables
 from app.states import bench, empty, guard, heading, stale
 from app.text import counted, plain
 from app.trust import judge_panel
@@ -146,12 +148,12 @@ def heat(experiment: Experiment) -> None:
         return
     st.subheader("Strategies by metric")
     st.caption("Darker is better within a column. Click a cell to compare on that metric and look into that strategy.")
-    frame = results.heat(experiment, metrics)
-    st.altair_chart(
-        result_charts.heat_map(frame),
+    figures.draw(
+        ("heat", *results.identity(experiment)),
+        lambda: result_charts.heat_map(results.heat(experiment, metrics)),
+        alt_text="Heat map of strategies by metric with the mean in every cell",
         on_select=pick_cell,
         key="benchmark.heat",
-        alt="Heat map of strategies by metric with the mean in every cell",
     )
     with st.expander("As a table, with the definition of every metric"):
         st.dataframe(
@@ -180,9 +182,10 @@ def compare(experiment: Experiment, metric: str) -> None:
     if frame.empty:
         st.caption("There is nothing to compare: one strategy, or no question that two of them have scored.")
         return
-    st.altair_chart(
-        result_charts.forest_plot(frame, results.title(metric)),
-        alt=f"Paired difference in {results.title(metric)} to the baseline with 95 % intervals",
+    figures.draw(
+        ("forest", *results.identity(experiment), metric),
+        lambda: result_charts.forest_plot(frame, results.title(metric)),
+        alt_text=f"Paired difference in {results.title(metric)} to the baseline with 95 % intervals",
     )
     st.caption(
         f"▲ ▼ where the interval excludes 0 and the p adjusted for {counted(len(frame), 'comparison')} is at most 5 %; "
@@ -199,9 +202,10 @@ def trade_off(experiment: Experiment, metric: str) -> None:
     st.subheader("Quality against cost")
     criterion = st.selectbox("Cost", criteria, key="benchmark.criterion", persist_state="session")
     frame = results.pareto(experiment, metric, criterion)
-    st.altair_chart(
-        result_charts.pareto_plot(frame, results.title(metric), criterion),
-        alt=f"{results.title(metric)} against {criterion}",
+    figures.draw(
+        ("pareto", *results.identity(experiment), metric, criterion),
+        lambda: result_charts.pareto_plot(frame, results.title(metric), criterion),
+        alt_text=f"{results.title(metric)} against {criterion}",
     )
     best = ", ".join(frame[frame["frontier"] == "yes"]["strategy"])
     st.caption(f"Nothing is both better and cheaper than: {plain(best)}. Bars are 95 % intervals of the mean.")
@@ -221,7 +225,11 @@ def budget(experiment: Experiment) -> None:
     if frame.empty:
         st.caption("Recall at token budgets was not measured: no question has evidence that was found.")
         return
-    st.altair_chart(result_charts.budget_plot(frame), alt="Recall at 500, 1,000, 2,000 and 4,000 tokens per strategy")
+    figures.draw(
+        ("budget", *results.identity(experiment), str(delivered)),
+        lambda: result_charts.budget_plot(frame),
+        alt_text="Recall at 500, 1,000, 2,000 and 4,000 tokens per strategy",
+    )
     with st.expander("As a table"):
         st.dataframe(frame.drop(columns="name"), hide_index=True, alt="Recall per strategy and token budget")
 
@@ -233,7 +241,12 @@ def latency(experiment: Experiment) -> None:
     st.subheader("Where the time goes")
     for column, phase in zip(st.columns(2), ("indexing, whole corpus", "one question, median"), strict=True):
         if (frame["phase"] == phase).any():
-            column.altair_chart(result_charts.latency_plot(frame, phase), alt=f"Seconds per stage, {phase}")
+            with column:
+                figures.draw(
+                    ("latency", *results.identity(experiment), phase),
+                    functools.partial(result_charts.latency_plot, frame, phase),
+                    alt_text=f"Seconds per stage, {phase}",
+                )
     st.caption("Indexing that was there already took no time and is not shown.")
     with st.expander("As a table"):
         st.dataframe(frame, hide_index=True, alt="Seconds per strategy and stage, with the 95th percentile")

@@ -6,7 +6,7 @@ import functools
 
 import streamlit as st
 
-from app import charts, exports, forms, inspector, state, tables
+from app import charts, exports, figures, forms, inspector, state, tables
 from app.inspector import Pane
 from app.overlay import WINDOW, Reveal, overlay
 from app.states import bench, exact_text, guard, heading, no_documents
@@ -42,7 +42,7 @@ found = inspector.start_specs(workbench)
 if "inspector.panes" not in st.session_state:
     st.session_state["inspector.panes"] = len(found)
 count_column, evidence_column, search_column, next_column, scroll_column = st.columns(
-    [3, 4, 4, 4, 2], vertical_alignment="bottom"
+    [4, 4, 4, 4, 2], vertical_alignment="bottom"
 )
 count = count_column.segmented_control(
     "Side by side",
@@ -246,9 +246,14 @@ def one_pane(key: str) -> Pane:
 
 with guard():
     if section == "Sizes":
-        for label, chart in charts.token_histograms(chunk_sets).items():
+        together_ids = [document.document_id, *(pane.spec.spec_id for pane in panes)]
+        for place, label in enumerate(labels):
             st.markdown(f"**{plain(label)}**")
-            st.altair_chart(chart, alt=f"Chunks per number of tokens of {label}")
+            figures.draw(
+                ("sizes", str(place), *together_ids),
+                functools.partial(charts.token_histogram, chunk_sets, place),
+                alt_text=f"Chunks per number of tokens of {label}",
+            )
         with st.expander("As a table"):
             st.dataframe(charts.token_bins(chunk_sets), hide_index=True, alt="Chunks per token range and strategy")
     elif section == "Quality":
@@ -283,10 +288,11 @@ with guard():
             if pane.chunk_set.curve is not None:
                 curve = pane.chunk_set.curve
                 st.markdown(f"**{plain(label)}**: a boundary may be cut below {curve.threshold:.3f}")
-                st.altair_chart(
-                    charts.similarity_curve(curve, pane.spec.strategy_name),
+                figures.draw(
+                    ("curve", document.document_id, pane.spec.spec_id),
+                    functools.partial(charts.similarity_curve, curve, pane.spec.strategy_name),
+                    alt_text=f"Similarity of neighbouring sentences along the text, threshold {curve.threshold:.3f}",
                     key=f"inspector.curve.{pane.number}",
-                    alt=f"Similarity of neighbouring sentences along the text, threshold {curve.threshold:.3f}",
                 )
                 with st.expander("As a table"):
                     st.dataframe(charts.curve_frame(curve), hide_index=True, alt="Similarity at each sentence boundary")

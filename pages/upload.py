@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import charts, state, tables, uploads
+from app import charts, figures, state, tables, uploads
 from app.states import bench, empty, guard, heading
 from app.text import counted
 from engine.documents import supported_types
@@ -176,7 +176,11 @@ if current is not None:
         if view == "Tree":
             structure(document)
         elif view == "Proportions":
-            st.altair_chart(charts.icicle(document), alt="Parts of the document by length and depth")
+            figures.draw(
+                ("icicle", document.document_id),
+                lambda: charts.icicle(document),
+                alt_text="Parts of the document by length and depth",
+            )
             with st.expander("As a table"):
                 st.dataframe(charts.icicle_frame(document), hide_index=True, alt="Parts of the document with offsets")
         elif view == "Canonical text":
