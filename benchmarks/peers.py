@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import importlib.metadata
 import importlib.resources
 import json
 import os
 import resource
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -141,8 +142,16 @@ def _run(command: list[str], task: dict[str, Any], environment: dict[str, str]) 
     return result
 
 
-def size_mb(folder: Path) -> float:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir()) / 1e6
+def size_mb(paths: Iterable[Path]) -> float:
+    return sum(path.lstat().st_size for path in paths if path.is_file()) / 1e6
+
+
+def product_files() -> Iterator[Path]:
+    """What requirements.txt installs, whatever else stands in this environment."""
+    for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines():
+        if "==" in line:
+            distribution = importlib.metadata.distribution(line.split("==")[0].split("[")[0])
+            yield from (Path(str(file.locate())) for file in distribution.files or ())
 
 
 def main() -> None:
@@ -154,6 +163,11 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.worker:
         json.dump(chunkscope(json.load(sys.stdin)), sys.stdout)
+        return
+    if not (arguments.data / "questions.json").is_file():
+        print(
+            f"Not measured: {arguments.data} holds no state_of_the_union.md and questions.json. Name their folder with --data."
+        )
         return
     task = {
         "text": (arguments.data / "state_of_the_union.md").read_text(encoding="utf-8"),
@@ -184,13 +198,16 @@ def main() -> None:
             "  its hits under our measures".ljust(34)
             + f"{'':>7}{again['recall']:>10.3f}{'':>7}{again['tokens']:>10.0f}{again['precision']:>13.3f}{again['hit']:>8.3f}{'-':>16}"
         )
-    sizes = {"Chunkscope": size_mb(Path(sysconfig.get_path("purelib"))), "chunklab": size_mb(arguments.peers / "lib")}
+    sizes = {
+        "Chunkscope": size_mb(set(product_files())),
+        "chunklab": size_mb((arguments.peers / "lib").rglob("*")),
+    }
     print(f"\n{'':<12}{'wall s':>8}{'import s':>10}{'CPU s':>8}{'peak MB':>9}{'install MB':>12}")
     for name, run in (("Chunkscope", ours), ("chunklab", theirs)):
         print(
             f"{name:<12}{run['wall']:>8.2f}{run['import']:>10.2f}{run['cpu']:>8.2f}{run['peak_mb']:>9.0f}{sizes[name]:>12,.0f}"
         )
-    print("(Chunkscope's environment as it stands, test tools and the whole dashboard included.)")
+    print("(Chunkscope's with the whole dashboard.)")
     print(f"\nChunkscope says: {ours['verdict']}\n\nchunklab says: {theirs['verdict']}")
     print(
         "\nWhere they differ: chunklab counts a quote as found when one chunk holds it, or nearly; we count the characters that were read, so a"
