@@ -17,6 +17,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.machinery import PathFinder
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -220,6 +221,90 @@ def _character_ends(part: str, token_ids: NDArray[np.int64]) -> Positions:
     return characters_begun[byte_ends - 1]
 
 
+class _Rows(dict[str, int]):
+    """Numbers words from 0 in the order in which they are first asked for."""
+
+    def __missing__(self, word: str) -> int:
+        row = self[word] = len(self)
+        return row
+
+
+_WORDS_FROM = 1 << 18
+"""Characters from which on the words of a text repeat enough to be looked up."""
+_MOST_NEW = 0.5
+"""Share of a segment in words not met before, above which looking words up takes longer than encoding them."""
+_MOST_WORDS = 1 << 16
+"""Words kept at once: bounds the memory."""
+_WORD_SPACE = re.compile(r"(?<=\S) ")
+
+
+class _Words:
+    """Encodes the segments of one text, each of its words once.
+
+    A space after anything but white space is a seam, so what stands between two such spaces has the same tokens wherever
+    it stands.
+    """
+
+    def __init__(self, repeat: bool) -> None:
+        self._encode = encoder().encode
+        self._repeat = repeat
+        """Whether words are looked up; not from the first segment on that is mostly new."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._rows = _Rows()
+        self._lengths = np.zeros(0, dtype=np.uint8)
+        """Characters of each token, word after word; the space before a word belongs to it."""
+        self._starts: Positions = np.zeros(1, dtype=np.int64)
+        """Where the tokens of each word begin in `_lengths`, and where those of the last one end."""
+
+    def ends(self, part: str) -> Positions:
+        """Where the tokens of a segment end, from its start on."""
+        if not self._repeat:
+            return _character_ends(part, self._encode(part))
+        if len(self._rows) > _MOST_WORDS:
+            self._forget()
+        known = len(self._rows)
+        words = part.split(" ")
+        rows = self._numbered(words)
+        new = list(islice(self._rows, known, None))
+        if words[0][-1:].isspace() or any(not word or word[-1].isspace() for word in new):
+            # White space runs on over a space, which is then no seam.
+            for word in new:
+                del self._rows[word]
+            words = _WORD_SPACE.split(part)
+            rows = self._numbered(words)
+            new = list(islice(self._rows, known, None))
+        if len(words) == 1 or sum(map(len, new)) > _MOST_NEW * len(part):
+            self._repeat = False
+            self._forget()
+            return _character_ends(part, self._encode(part))
+        head, tail = self._learn(words[0], new, words[-1])
+        first = self._starts[rows]
+        counts = self._starts[rows + 1] - first
+        # The tokens of a word lie side by side in `_lengths`: from its first one on, one place further for each token.
+        places = np.repeat(first - np.cumsum(counts) + counts, counts)
+        places += np.arange(places.size)
+        return np.cumsum(np.concatenate((head, self._lengths[places], tail)), dtype=np.int64)
+
+    def _numbered(self, words: list[str]) -> Positions:
+        """Rows of the words between the first, which has no space before it, and the last, which the segment may cut."""
+        return np.fromiter(map(self._rows.__getitem__, words[1:-1]), dtype=np.int64, count=max(0, len(words) - 2))
+
+    def _learn(self, head: str, new: list[str], tail: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Adds the tokens of the new words; returns those of the segment's two ends. One encode for all."""
+        words = [head, *new, tail]
+        text = " ".join(words)
+        ends = _character_ends(text, self._encode(text))
+        lengths = np.diff(ends, prepend=0).astype(np.uint8)
+        word_ends = np.cumsum([len(word) + 1 for word in words]) - 1
+        stops = ends.searchsorted(word_ends, "right")
+        first, last = stops[0], stops[-2]
+        self._starts = np.concatenate((self._starts, self._starts[-1] + stops[1:-1] - first))
+        self._lengths = np.concatenate((self._lengths, lengths[first:last]))
+        return lengths[:first], lengths[last:]
+
+
 class TokenMap:
     """One encode of a text, and from it the tokens of any span.
 
@@ -233,9 +318,9 @@ class TokenMap:
         self._clean = text if text.isascii() else _encodable(text)
         parts: list[Positions] = []
         offset = 0
-        encode = encoder().encode
+        words = _Words(repeat=len(text) >= _WORDS_FROM)
         for part in _segments(self._clean):
-            ends = _character_ends(part, encode(part))
+            ends = words.ends(part)
             ends += offset
             parts.append(ends)
             offset += len(part)

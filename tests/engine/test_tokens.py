@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from engine import tokens
@@ -147,6 +147,54 @@ def test_encoders_agree_on_every_kind_of_character() -> None:
     for first in range(0, len(whole), 50_000):
         text = "".join(f" {character}1 x{character}!\n" for character in whole[first : first + 50_000])
         assert np.array_equal(fast.encode(text), exact.encode(text))
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words of any text are looked up, in segments short enough that a small text has several."""
+    monkeypatch.setattr(tokens, "_WORDS_FROM", 0)
+    monkeypatch.setattr(tokens, "_MOST_NEW", 2.0)
+    monkeypatch.setattr(tokens, "_MOST_WORDS", 6)
+    monkeypatch.setattr(tokens, "_SEGMENT", 24)
+
+
+@settings(
+    deadline=None, derandomize=True, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(text=TEXTS.map(lambda text: text * 3))
+@example(text=" a  b\n c\t d\u3000 e a  b\n c " * 4)
+@example(text="one two one two \n\n one" * 5)
+@example(text=" " * 60)
+def test_words_met_before_have_the_tokens_of_the_whole_text(looked_up: None, text: str) -> None:
+    clean = tokens._encodable(text)
+    for name in NAMES:
+        tokens.use(name)
+        try:
+            whole = tokens._character_ends(clean, tokens.encoder().encode(clean)) if text else np.zeros(0)
+            assert TokenMap(text).ends.tolist() == whole.tolist()
+        finally:
+            tokens.use(None)
+
+
+def test_each_word_of_a_long_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_WORDS_FROM", 0)
+    monkeypatch.setattr(tokens, "_SEGMENT", 400)
+    words = tokens._Words(repeat=True)
+    encoded: list[str] = []
+    encode = words._encode
+    monkeypatch.setattr(words, "_encode", lambda text: (encoded.append(text), encode(text))[1])
+    text = "the fee is due and the fee is paid " * 20
+    for _ in range(3):
+        assert words.ends(text).tolist() == tokens._character_ends(text, encode(text)).tolist()
+    # The first and the last word of a segment are not looked up.
+    assert encoded == ["the fee is due and the paid ", "the ", "the "]
+
+
+def test_a_text_whose_words_do_not_repeat_is_encoded_as_it_is() -> None:
+    words = tokens._Words(repeat=True)
+    text = " ".join(f"w{number}" for number in range(500))
+    assert words.ends(text).tolist() == tokens._character_ends(text, tokens.encoder().encode(text)).tolist()
+    assert not words._repeat
 
 
 def test_every_span_of_long_text_is_counted_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
