@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from engine.cli.backend import Backend
+from engine.cli.backend import Backend, find_document
 from engine.cli.local import Local
 from engine.cli.remote import Remote
 from engine.strategies import written
@@ -68,6 +68,4 @@ def open_backend(options: argparse.Namespace) -> Backend:
 
 def chosen_documents(backend: Backend, given: Sequence[str]) -> list[str] | None:
     """Ids of the documents that were named; None, which means all, when none was."""
-    from engine.cli.backend import find_document
-
     return [find_document(backend, each) for each in given] or None

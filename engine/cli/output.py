@@ -18,9 +18,7 @@ from engine.models import Record
 
 OK = 0
 FAILED = 1
-"""Something a reader can fix."""
-WRONG_COMMAND = 2
-"""argparse's own code."""
+"""Something a reader can fix. 2 is argparse's own code for a wrong command line."""
 NO = 3
 """A check was made and its answer is no."""
 CANNOT_TELL = 4

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli.backend import Backend, find_document, find_question_set
+from engine.cli.local import Local
 from engine.cli.options import backend_options, chosen_documents, json_option, open_backend
 from engine.cli.output import NO, OK, print_json, print_table, read, say
 from engine.workbench import Workbench
@@ -79,8 +80,6 @@ def _validate(options: argparse.Namespace) -> int:
 
 
 def _draft(options: argparse.Namespace) -> None:
-    from engine.cli.local import Local
-
     with Workbench.open() as workbench:
         backend = Local(workbench)
         chosen = [find_document(backend, each) for each in options.documents]
