@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from engine.documents.docx.styles import StyleSheet
+from engine.documents.docx.visible import count_text
 from engine.errors import BadDocument
 from engine.models import NodeKind
 from tests.engine.documents.word import (
@@ -368,6 +370,15 @@ def test_heading_levels_and_the_rule_that_fired(paragraph: str, level: int | Non
     assert (node.kind is K.SECTION) == (level is not None)
 
 
+def test_a_style_is_looked_up_once_however_many_paragraphs_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[str | None] = []
+    plain = StyleSheet._chain
+    monkeypatch.setattr(StyleSheet, "_chain", lambda self, of: looked_up.append(of) or plain(self, of))
+    read_body(p("x", style="Based") * 50 + p("y", style="Local") * 50, styles=HEADINGS)
+
+    assert sorted(filter(None, looked_up)) == ["Based", "Local"]
+
+
 def test_lines_of_a_table_of_contents_are_kept_but_are_no_headings() -> None:
     contents = (
         p(
@@ -434,6 +445,27 @@ def test_bullets_are_list_items_with_their_depth() -> None:
 
     assert parsed.text == "Buy:\n\n- milk\n  - fresh\n- eggs"
     assert [node.level for node in parsed.tree.walk() if node.kind is K.LIST_ITEM] == [1, 2, 1]
+
+
+# --- what was kept ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("segments", "canonical", "kept"),
+    [
+        ([["ab"], ["cd"]], "ab\n\ncd", 4),
+        ([["cd"], ["ab"]], "ab\n\ncd", 4),
+        ([["ab"], ["ab"]], "ab", 2),
+        ([["ab"], ["ab"]], "cd ab\n\nab", 4),
+        ([["a", "b"]], "a[^1]b", 2),
+        ([["ab"]], "cd", 0),
+        ([["a|b"]], "| a\\|b |", 3),
+        ([["ab"]], "| x<br>ab |", 2),
+    ],
+)
+def test_what_was_kept_is_counted_and_not_flattered(segments: list[list[str]], canonical: str, kept: int) -> None:
+    visible = sum(len(piece) for pieces in segments for piece in pieces)
+    assert count_text(segments, canonical) == (visible, kept)
 
 
 # --- tables ------------------------------------------------------------------------------------------------------
