@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app import money
-from app.overlay import Reveal, overlay
+from app.overlay import WINDOW, Reveal, overlay
 from app.states import guard, show_error
 from app.text import counted, plain, shortened
 from engine import Workbench
@@ -162,9 +162,6 @@ def evidence_pane(workbench: Workbench, queries: Sequence[Query], gold: Sequence
     if chunk_set is None:
         st.caption("The chunks of this answer are no longer there. Ask again to make them.")
         return
-    found = [hit for hit in query.retrieved if hit.chunk.document_id == document_id]
-    best = next((h.chunk.chunk_id for h in found if h.chunk.evidence_span.overlap(Span(start, end))), None)
-    selected = next((chunk.chunk_index for chunk in chunk_set.chunks if chunk.chunk_id == best), None)
     st.caption(
         f"{plain(document.name)} with the chunks of {plain(query.spec.label)}. The passage is underlined"
         + (", the expected evidence is outlined." if gold else ".")
@@ -175,12 +172,18 @@ def evidence_pane(workbench: Workbench, queries: Sequence[Query], gold: Sequence
         key=f"evidence.{query.query_id}.{document_id}",
         label=f"{document.name} at the passage",
         on_choose=lambda: None,
-        selected=selected,
         evidence=[Span(start, end)],
         matches=list(gold),
         height=380,
         reveal=Reveal(start, turn),
+        window=_around(start, len(document.text)),
     )
+
+
+def _around(offset: int, length: int) -> Span:
+    """The part of a long text that is drawn for a place in it."""
+    low = max(0, min(offset - WINDOW // 2, length - WINDOW))
+    return Span(low, min(length, low + WINDOW))
 
 
 def rank_matrix(queries: Sequence[Query], labels: Sequence[str], question: Question | None) -> pd.DataFrame:
