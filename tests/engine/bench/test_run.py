@@ -103,7 +103,9 @@ def test_a_question_whose_call_fails_is_a_row_and_is_tried_again_alone(
     served: Workbench, fake_openai: FakeOpenAI
 ) -> None:
     fake_openai.fault("refusal", "chat", times=1)
-    experiment = served.benchmark(plan(served).model_copy(update={"specs": (served.spec("sentence"),), "judge": False}))
+    experiment = served.benchmark(
+        plan(served).model_copy(update={"specs": (served.spec("sentence"),), "baseline": None, "judge": False})
+    )
     failed = [cell for cell in experiment.cells if cell.status != "scored"]
     assert [cell.status for cell in failed] == ["refused"]
     assert failed[0].error
@@ -118,7 +120,7 @@ def test_a_question_whose_call_fails_is_a_row_and_is_tried_again_alone(
 
 
 def test_a_judge_that_fails_leaves_the_answer_and_says_why(served: Workbench, fake_openai: FakeOpenAI) -> None:
-    one = plan(served).model_copy(update={"specs": (served.spec("sentence"),)})
+    one = plan(served).model_copy(update={"specs": (served.spec("sentence"),), "baseline": None})
     # The answers come first from the cache of a run without a judge.
     served.benchmark(one.model_copy(update={"judge": False}))
     served.calibrate_judge()
@@ -289,7 +291,7 @@ def test_a_budget_stops_the_run_before_it_costs_more_and_a_larger_one_goes_on(
 
 def test_repeats_ask_a_model_again_and_are_averaged(served: Workbench, fake_openai: FakeOpenAI) -> None:
     chosen = plan(served).model_copy(
-        update={"specs": (served.spec("sentence"),), "judge": False, "repeats": 3, "seed": 5}
+        update={"specs": (served.spec("sentence"),), "baseline": None, "judge": False, "repeats": 3, "seed": 5}
     )
     experiment = served.benchmark(chosen)
     assert [cell.repeat for cell in experiment.cells] == [0, 1, 2] * NUMBER
