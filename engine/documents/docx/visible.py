@@ -62,7 +62,8 @@ def count_text(segments: Iterable[list[str]], canonical: str) -> TextCount:
             continue
         found = min(count, haystack.count(whole))
         kept += len(whole) * found
-        kept += (count - found) * sum(len(piece) for piece in astray[whole] if piece in haystack)
+        for piece in astray[whole]:
+            kept += max(0, min(count, haystack.count(piece)) - found) * len(piece)
     return TextCount(visible, kept)
 
 
