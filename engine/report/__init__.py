@@ -12,7 +12,7 @@ from engine.errors import BadRequest
 from engine.records import Experiment, QuestionResult
 from engine.report import tables
 from engine.report.html import render
-from engine.report.view import ReadCell
+from engine.report.questions import ReadCell
 
 Format = Literal["html", "json", "csv", "parquet", "strategies.csv", "strategies.parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -11,7 +11,8 @@ from markupsafe import Markup
 from engine.ids import canonical_json
 from engine.records import Experiment
 from engine.report import charts
-from engine.report.view import Fact, ReadCell, View, labels_of, questions, view
+from engine.report.questions import ReadCell, questions
+from engine.report.view import Fact, View, labels_of, view
 
 
 @cache

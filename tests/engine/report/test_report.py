@@ -15,7 +15,8 @@ from engine import Workbench
 from engine.errors import BadRequest
 from engine.records import Experiment
 from engine.report import FORMATS, SCHEMA_VERSION, from_json, tables
-from engine.report.view import Part, number, questions, view
+from engine.report.questions import Part, questions
+from engine.report.view import number, view
 from tests.engine.bench.examples import METRIC, experiment
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> =1+1"
