@@ -13,13 +13,14 @@ import numpy as np
 from engine import indexing, tokens
 from engine.answer import answer_request, closed_book_request, generated
 from engine.asking import Asker, Limits
+from engine.bench.estimate import NOTHING, DryRun, Range, SpecEstimate, StageEstimate, StageName, exactly
 from engine.bench.plan import answer_seeds, answer_with, judged_by
 from engine.errors import ModelCallFailed, NeedsModel
 from engine.ids import canonical_json
 from engine.index.base import ChunkIndex
 from engine.judge import calibration
 from engine.judge.judge import JUDGE_CALLS, JUDGE_TOKENS, judge_request
-from engine.models import ChunkSet, Record, Span, StrategySpec
+from engine.models import ChunkSet, Span, StrategySpec
 from engine.providers.base import ChatModel, ChatRequest, Models
 from engine.providers.prices import Prices
 from engine.records import Plan, Question, RetrievedChunk
@@ -30,7 +31,7 @@ from engine.strategies import registry
 from engine.strategies.base import Need
 from engine.strategies.source import Source
 
-StageName = Literal["context", "embedding", "answers", "judge", "calibration"]
+__all__ = ["DryRun", "DryRunner", "Range"]
 
 INDEX_STAGES: tuple[StageName, ...] = ("context", "embedding")
 
@@ -44,77 +45,6 @@ CONTEXT_SHARES = (0.2, 0.5, 1.0)
 """Tokens of a written context as shares of the longest one allowed: low, expected, high."""
 MESSAGE_TOKENS = 4
 """Tokens a chat model adds around each message."""
-
-
-class Range(Record):
-    low: float
-    expected: float
-    high: float
-
-    def plus(self, other: Range) -> Range:
-        return Range(low=self.low + other.low, expected=self.expected + other.expected, high=self.high + other.high)
-
-    def times(self, factor: float) -> Range:
-        return Range(low=self.low * factor, expected=self.expected * factor, high=self.high * factor)
-
-
-def exactly(value: float) -> Range:
-    return Range(low=value, expected=value, high=value)
-
-
-NOTHING = exactly(0)
-
-
-class StageEstimate(Record):
-    """One kind of model call over the whole benchmark. Calls that a cache answers are not counted."""
-
-    stage: StageName
-    model: str | None
-    """None: no model is configured, or the plan does not use one."""
-    calls: Range = NOTHING
-    cached_calls: int = 0
-    """Calls the cache answers, as far as that can be known before anything is found."""
-    input_tokens: Range = NOTHING
-    output_tokens: Range = NOTHING
-    cost_usd: Range | None = NOTHING
-    """None: the price of the model is unknown."""
-
-
-class SpecEstimate(Record):
-    """One strategy spec in a dry run."""
-
-    spec: StrategySpec
-    chunks: int | None = None
-    """None where only the run itself can tell."""
-    indexed: bool = False
-    """Whether all documents are searchable under it already."""
-    problem: str | None = None
-    """Why it would fail, in words."""
-    index_cost_usd: float | None = 0.0
-    """Dollars of making it searchable, at the high end; None when a price is unknown."""
-
-
-class DryRun(Record):
-    """A benchmark in numbers, before it runs."""
-
-    estimated_calls: int
-    """Expected calls to models over the network."""
-    estimated_cost_usd: float | None
-    """Expected dollars; None when a price is unknown."""
-    high_cost_usd: float | None
-    """Dollars if every reply is as long as it may be and every verdict is asked for twice; None when a price is unknown."""
-    high_ask_usd: float | None
-    """Dollars of one answer and its verdict at the high end, on average; None when a price is unknown."""
-    questions: int
-    cells: int
-    """Questions x strategies x repeats."""
-    stages: tuple[StageEstimate, ...]
-    specs: tuple[SpecEstimate, ...]
-    notes: tuple[str, ...] = ()
-    """What a reader should know, one sentence each."""
-
-    def stage(self, name: StageName) -> StageEstimate:
-        return next(stage for stage in self.stages if stage.stage == name)
 
 
 @dataclass
