@@ -17,6 +17,7 @@ HTTP = {
     "no_credit": "rate_limited",
     "unauthorized": "auth",
     "server_error": "unavailable",
+    "redirect": "unavailable",
     "bad_request": "unavailable",
     "hang": "timeout",
     "cut": "unavailable",
