@@ -1,0 +1,138 @@
+"""The Workbench's strategies, the chunks they make, and the index of those."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine import documents as reading
+from engine import indexing
+from engine.errors import NeedsModel
+from engine.index.base import CollectionInfo
+from engine.metrics import chunk_quality
+from engine.models import ChunkSet, StrategySpec
+from engine.providers.guide import runs_here
+from engine.store import IndexState
+from engine.strategies import registry, written
+from engine.strategies.base import Need, Strategy
+from engine.strategies.describe import StrategyInfo, describe
+from engine.strategies.enrich import with_summaries
+from engine.strategies.recommend import Recommendation, recommend
+from engine.strategies.source import Source
+from engine.workbench.documents import Documents
+
+
+class Chunks(Documents):
+    """Strategies, chunks and the index of a Workbench."""
+
+    def strategies(self) -> tuple[Strategy[Any], ...]:
+        """All strategies, in the order every page shows them."""
+        return registry.STRATEGIES
+
+    def strategy_infos(self) -> list[StrategyInfo]:
+        """What a reader should know of each strategy, in the same order."""
+        return [describe(strategy, self.spec(strategy.name), self.models) for strategy in self.strategies()]
+
+    def spec(self, name: str, params: Mapping[str, Any] | None = None) -> StrategySpec:
+        """A spec with validated parameters; those not given come from the settings, then from the strategy. Raises BadParameter."""
+        strategy = registry.strategy(name)
+        known = strategy.params_type.model_fields
+        configured = {
+            "size": self.settings.chunk_size,
+            "overlap": self.settings.chunk_overlap,
+            "threshold": self.settings.semantic_threshold,
+            "min_sentences": self.settings.semantic_min_chunk_size,
+        }
+        changed = self.settings.model_fields_set
+        names = {
+            "size": "chunk_size",
+            "overlap": "chunk_overlap",
+            "threshold": "semantic_threshold",
+            "min_sentences": "semantic_min_chunk_size",
+        }
+        defaults = {key: value for key, value in configured.items() if key in known and names[key] in changed}
+        return registry.spec(name, {**defaults, **(params or {})})
+
+    def written_spec(self, text: str) -> StrategySpec:
+        """A spec from `recursive:size=256,overlap=32`. Raises BadRequest, BadParameter."""
+        return self.spec(*written.read(text))
+
+    def written_specs(self, texts: Sequence[str], grids: Sequence[str] = ()) -> list[StrategySpec]:
+        """Specs from such texts, then those of the grids, each once. Raises BadRequest, BadParameter."""
+        every = [*map(written.read, texts), *(each for grid in grids for each in written.read_grid(grid))]
+        specs = [self.spec(*each) for each in every]
+        return list({spec.spec_id: spec for spec in specs}.values())
+
+    def cutting_may_cost(self, spec: StrategySpec) -> bool:
+        """Whether cutting under a spec may call a model over the network."""
+        needs = registry.strategy(spec.strategy_name).needs
+        paid = self.models.embedder is not None and not runs_here(self.models.embedder.model)
+        return Need.CHAT in needs or (Need.EMBEDDER in needs and paid)
+
+    def chunk(self, document_id: str, spec: StrategySpec) -> ChunkSet:
+        """The chunks of one document under one spec. Nothing is indexed. Raises NotFound, NeedsModel, ModelCallFailed."""
+        source = self._source(document_id)
+        key = (document_id, spec.spec_id, indexing.chunked_with(spec, self.models))
+        return self._chunk_sets.get_or_make(key, lambda: indexing.cut(source, spec, self.models))
+
+    def known_chunks(self, document_id: str, spec: StrategySpec) -> ChunkSet | None:
+        """The chunks where they were made before, in this process or when the document was indexed. Calls no model. Raises NotFound."""
+        self._source(document_id)
+        made_with = indexing.chunked_with(spec, self.models)
+        key = (document_id, spec.spec_id, made_with)
+        known = self._chunk_sets.get(key) or self._store.chunk_set(document_id, spec, made_with)
+        return None if known is None else self._chunk_sets.keep(key, known)
+
+    def enrich(self, document_id: str, spec: StrategySpec) -> ChunkSet:
+        """The chunks, each with a summary and keywords by the chat model: one call a chunk, repeated ones from the cache.
+
+        Kept with the chunks where those are stored. Raises NotFound, NeedsModel, ModelCallFailed; nothing is changed then.
+        """
+        if self.models.chat is None:
+            raise NeedsModel(
+                "Summaries and keywords need a chat model and none is configured. Set OPENAI_API_KEY or OPENAI_BASE_URL."
+            )
+        known = self.known_chunks(document_id, spec) or self.chunk(document_id, spec)
+        described = with_summaries(known, self.models.chat)
+        self._store.update_chunks(described)
+        return self._chunk_sets.keep((document_id, spec.spec_id, indexing.chunked_with(spec, self.models)), described)
+
+    def preview(self, data: bytes, name: str, spec: StrategySpec) -> ChunkSet:
+        """The chunks of a file that is not stored. Raises BadDocument, NeedsModel, ModelCallFailed."""
+        return indexing.cut(Source(reading.read_document(data, name, self.settings)), spec, self.models)
+
+    def quality(self, chunk_set: ChunkSet) -> dict[str, float]:
+        """Measures of the cut that need no questions."""
+        source = self._source(chunk_set.document_id)
+        key = (chunk_set.document_id, chunk_set.spec.spec_id, indexing.chunked_with(chunk_set.spec, self.models))
+        return dict(self._qualities.get_or_make(key, lambda: chunk_quality.measure(chunk_set, source)))
+
+    def recommended(self, document_id: str) -> Recommendation:
+        """The strategy and sizes to try first on a document, with reasons. Calls no model. Raises NotFound."""
+        return recommend(self.document(document_id))
+
+    def index(self, document_ids: Sequence[str], specs: Sequence[StrategySpec]) -> list[indexing.Indexed]:
+        """Make documents searchable under specs; what already is costs nothing."""
+        return [
+            indexing.index_document(self._source(document_id), spec, self.models, self._index, self._store)
+            for spec in specs
+            for document_id in document_ids
+        ]
+
+    def rebuild_index(self) -> int:
+        """Drop every collection, so that the next use indexes with the embedding model of the settings. Returns how many were dropped.
+
+        Vectors that were paid for stay in the cache.
+        """
+        collections = self._index.collections()
+        for collection in collections:
+            self._index.drop(collection.name)
+        self._store.forget_index()
+        return len(collections)
+
+    def collections(self) -> list[CollectionInfo]:
+        return self._index.collections()
+
+    def index_states(self) -> list[IndexState]:
+        """What is in the index: per document, spec and embedding model."""
+        return self._store.index_states()

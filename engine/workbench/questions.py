@@ -1,0 +1,169 @@
+"""The Workbench's question sets, and documents read again, which moves their evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from engine import documents as reading
+from engine import ids, questions
+from engine.errors import BadRequest, NeedsModel
+from engine.models import DocumentInfo, StrategySpec
+from engine.questions import edit
+from engine.records import QuestionSet
+from engine.store import QuestionSetInfo
+from engine.workbench.chunks import Chunks
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """What reading an original again changed."""
+
+    document: DocumentInfo
+    """As it is now; the same as before when the reader has not changed."""
+    changes: tuple[questions.Change, ...]
+    """Evidence of question sets that was lost, found or moved."""
+    experiments: int
+    """Experiments measured on the old text. They stay readable; comparing them with new ones compares two texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDraft:
+    """Questions a model drafted, stored, and how every one it was asked for ended."""
+
+    question_set: QuestionSet
+    drafted: questions.Drafted
+
+
+class Questions(Chunks):
+    """Question sets of a Workbench."""
+
+    def add_question_set(
+        self, data: bytes, name: str, document_ids: Sequence[str] | None = None, *, store: bool = True
+    ) -> QuestionSet:
+        """Read a question set and find its evidence in the documents (all when None); `store=False` only reads it. Raises BadQuestionSet."""
+        return self._resolved(questions.load(data, name), document_ids, store)
+
+    def _resolved(
+        self, question_set: QuestionSet, document_ids: Sequence[str] | None, store: bool = True
+    ) -> QuestionSet:
+        documents = [self.document(document_id) for document_id in self._document_ids(document_ids)]
+        resolved = questions.resolve(question_set, documents)
+        if store:
+            self._store.save_question_set(resolved)
+        return resolved
+
+    def edit_question_set(
+        self, question_set_id: str, rows: Sequence[Mapping[str, Any]], name: str | None = None
+    ) -> QuestionSet:
+        """Store the set that edited rows make (`questions.edit.EDITED`), its evidence looked up in all documents.
+
+        Where anything changed, it is a new set and the old one stays. Raises NotFound, BadQuestionSet.
+        """
+        return self._resolved(edit.edited(self.question_set(question_set_id), rows, name), None)
+
+    def resolve_question_set(self, question_set_id: str) -> QuestionSet:
+        """Look the evidence of a set up again, in all documents there are now. Raises NotFound."""
+        return self._resolved(self.question_set(question_set_id), None)
+
+    def draft_question_set(self, document_ids: Sequence[str], count: int = 20, seed: int = 0) -> QuestionSet:
+        """Questions drafted from documents by rules, without a model, stored as a set to be reviewed. Raises NotFound, BadRequest when there are none."""
+        documents = [self.document(document_id) for document_id in document_ids]
+        drafted = questions.draft(documents, count, seed)
+        if not drafted:
+            raise BadRequest(
+                "No question could be drafted: no definition, deadline, amount or table row is written in a way the rules understand. Nothing was stored. Write questions in a file and upload it."
+            )
+        name = f"Drafted from {', '.join(document.name for document in documents)}"
+        set_id = ids.digest("question set", name, *(question.question_id for question in drafted))
+        question_set = QuestionSet(question_set_id=set_id, name=name, questions=drafted, created_at=datetime.now(UTC))
+        return self._resolved(question_set, document_ids)
+
+    def draft_with_model(self, document_ids: Sequence[str], count: int = 20, seed: int = 0) -> ModelDraft:
+        """Questions drafted by the chat model from articles of documents, stored as a set to be reviewed.
+
+        An interrupted draft goes on where it stopped: what was answered comes from the cache. Raises NotFound, NeedsModel, BadRequest when
+        no question was usable.
+        """
+        if self.models.chat is None:
+            raise NeedsModel(
+                "Drafting with a model needs a chat model and none is configured. Set OPENAI_API_KEY, or draft without a model."
+            )
+        documents = [self.document(document_id) for document_id in document_ids]
+        drafted = questions.draft_with_model(documents, self.models.chat, count, seed)
+        if not drafted.questions:
+            causes = ", ".join(f"{n} {cause.replace('_', ' ')}" for cause, n in drafted.rejected.items())
+            raise BadRequest(
+                f"{self.models.chat.model} drafted no usable question ({causes or 'no article is of a size to ask about'}). Nothing was stored. Draft without a model, or from another document."
+            )
+        name = f"Drafted by {self.models.chat.model} from {', '.join(document.name for document in documents)}"
+        set_id = ids.digest("question set", name, *(question.question_id for question in drafted.questions))
+        made = QuestionSet(question_set_id=set_id, name=name, questions=drafted.questions, created_at=datetime.now(UTC))
+        return ModelDraft(self._resolved(made, document_ids), drafted)
+
+    def check_question_set(
+        self, question_set_id: str, specs: Sequence[StrategySpec] = (), document_ids: Sequence[str] | None = None
+    ) -> tuple[questions.Finding, ...]:
+        """What to know about a question set before it is used, on the given documents or all.
+
+        `specs`: the strategies to be compared; those that cut without a cost are cut, so that evidence and documents are held against
+        their chunks; without any, against the chunk size of the settings. Raises NotFound.
+        """
+        chosen = [info.document_id for info in self.documents()] if document_ids is None else document_ids
+        free = [spec for spec in specs if not self.cutting_may_cost(spec)]
+        return questions.check(
+            self.question_set(question_set_id),
+            [self.document(document_id) for document_id in chosen],
+            [self.chunk(document_id, spec) for spec in free for document_id in chosen],
+            chunk_size=self.settings.chunk_size,
+        )
+
+    def question_sets(self) -> list[QuestionSetInfo]:
+        return self._store.question_sets()
+
+    def question_set(self, question_set_id: str) -> QuestionSet:
+        """Raises NotFound."""
+        return self._store.question_set(question_set_id)
+
+    def delete_question_set(self, question_set_id: str) -> None:
+        self._store.delete_question_set(question_set_id)
+
+    def _document_ids(self, document_ids: Sequence[str] | None) -> list[str]:
+        """The given documents, or all. Raises BadRequest when there are none, NotFound for one that does not exist."""
+        known = [info.document_id for info in self.documents()]
+        chosen = known if document_ids is None else list(document_ids)
+        for document_id in set(chosen) - set(known):
+            self._store.document_info(document_id)
+        if not chosen:
+            raise BadRequest("There are no documents yet. Upload one, or load the samples, then try again.")
+        return chosen
+
+    def outdated_documents(self) -> list[DocumentInfo]:
+        """Documents that an older version of their reader made, newest first: `reread` makes them anew from their originals."""
+        current = reading.parser_versions()
+        return [
+            info
+            for info in self.documents()
+            if current.get(info.media_type, info.parser_version) != info.parser_version
+        ]
+
+    def reread(self, document_id: str) -> Reread:
+        """Read the original again with today's reader and put the result in the old document's place.
+
+        Question sets are resolved in the new text, and what moved is listed. Experiments stay as they were measured.
+        Raises NotFound, BadDocument; the old document stays then.
+        """
+        deletion = self.deletion(document_id)
+        document = self.add_document(self.original(document_id), deletion.document.name).document
+        if document.document_id == document_id:
+            return Reread(document, (), 0)
+        others = [info.document_id for info in self.documents() if info.document_id != document_id]
+        moved: list[questions.Change] = []
+        for info in self._store.question_sets():
+            before = self.question_set(info.question_set_id)
+            if any(gold.document_id == document_id for question in before.questions for gold in question.gold):
+                moved += questions.changes(before, self._resolved(before, others))
+        self.delete_document(document_id)
+        return Reread(document, tuple(moved), deletion.experiments)
