@@ -24,6 +24,9 @@ from engine.records import Query, Question, QuestionResult, SpecResult, UsageRec
 SPEC = StrategySpec(strategy_name="closed_book", params={}, label="closed book (no documents)")
 """Not a chunking strategy: it stands beside them in the results and takes no part in comparisons of retrieval."""
 
+SIMILARITY = summary.JUDGE + "answer_similarity"
+"""The one judged measure that needs no delivered text."""
+
 
 class ClosedBook:
     """Asks the questions of a benchmark without any document. Safe to use from several threads."""
@@ -81,12 +84,14 @@ class ClosedBook:
         }
         judged = summary.judged_metrics(query.judgement)
         # Without delivered text there is nothing to be faithful to.
-        similarity = {name: score for name, score in judged.items() if name == "judge.answer_similarity"}
+        similarity = {name: score for name, score in judged.items() if name == SIMILARITY}
+        missing = {name: why for name, why in summary.unjudged(query.judgement).items() if name == SIMILARITY}
         return cell.model_copy(
             update={
                 "status": "scored",
                 "query": query,
                 "metrics": {**likeness, **similarity},
+                "unscored": missing,
                 "seconds": dict(query.seconds),
                 "usage": usage,
             }

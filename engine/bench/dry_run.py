@@ -35,10 +35,14 @@ __all__ = ["DryRun", "DryRunner", "Range"]
 
 INDEX_STAGES: tuple[StageName, ...] = ("context", "embedding")
 
-ANSWER_TOKENS = (30.0, 120.0)
-"""Tokens of an answer with its quotes, low and expected; MAX_TOKENS is the high end."""
-JUDGE_REPLY_TOKENS = (120.0, 350.0)
-"""Tokens of a verdict, low and expected."""
+ANSWER_TOKENS = (15.0, 60.0)
+"""Tokens of an answer with its quotes, low and expected; MAX_TOKENS is the high end. The low end says that nothing answers it."""
+ANSWER_SHARE = 0.5
+"""Share of them that is the answer itself, which a judge reads."""
+VERDICT_TOKENS = (10.0, 60.0)
+"""Tokens of the verdicts on an answer's claims, low and expected."""
+RELEVANCE_TOKENS = 12.0
+"""Tokens of the relevance of one passage."""
 PROPOSITION_SHARES = (0.5, 1.2, 3.0)
 """Tokens of a paragraph's statements as shares of the paragraph: low, expected, high."""
 CONTEXT_SHARES = (0.2, 0.5, 1.0)
@@ -376,7 +380,7 @@ class _Estimate:
         if _uncached(chat, [asked]):
             self._stages["answers"].add(exactly(1), exactly(size), self._answer_tokens)
             if judge is not None:
-                self._judge_unknown(question, passages)
+                self._judge_unknown(question, passages, len(given))
             return
         self._stages["answers"].cached += 1
         if judge is None:
@@ -388,7 +392,7 @@ class _Estimate:
             return
         verdict = judge_request(question.question, question.answer, answer.text, given, asked.seed)
         if _uncached(judge, [verdict]):
-            self._judge_unknown(question, passages, exactly(tokens.count(answer.text)))
+            self._judge_unknown(question, passages, len(given), exactly(tokens.count(answer.text)))
         else:
             self._stages["judge"].cached += 1
 
@@ -406,7 +410,7 @@ class _Estimate:
                 else:
                     self._stages["answers"].cached += 1
                 if judge is not None:
-                    self._judge_unknown(question, exactly(0))
+                    self._judge_unknown(question, exactly(0), 0)
 
     def _ask_unknown(self, prepared: _Prepared, question: Question, judge: ChatModel | None) -> None:
         cap, k = self._limits.context_tokens, self._plan.top_k
@@ -419,16 +423,17 @@ class _Estimate:
             exactly(1), passages.plus(exactly(self._frames(question).answer)), self._answer_tokens
         )
         if judge is not None:
-            self._judge_unknown(question, passages)
+            self._judge_unknown(question, passages, k)
 
-    def _judge_unknown(self, question: Question, passages: Range, answer: Range | None = None) -> None:
-        said = answer or self._answer_tokens
+    def _judge_unknown(self, question: Question, passages: Range, count: int, answer: Range | None = None) -> None:
+        """One verdict on an answer from `count` passages with so many tokens."""
+        said = answer or self._answer_tokens.times(ANSWER_SHARE)
         frame = exactly(self._frames(question).judge)
         once = passages.plus(said).plus(frame)
         self._stages["judge"].add(
             Range(low=JUDGE_CALLS, expected=JUDGE_CALLS, high=JUDGE_CALLS + 1),
             Range(low=once.low, expected=once.expected, high=2 * once.high + JUDGE_TOKENS),
-            Range(low=JUDGE_REPLY_TOKENS[0], expected=JUDGE_REPLY_TOKENS[1], high=2 * JUDGE_TOKENS),
+            _verdict_tokens(count),
         )
 
     def _calibrate(self) -> None:
@@ -443,7 +448,7 @@ class _Estimate:
             self._stages["calibration"].add(
                 Range(low=JUDGE_CALLS, expected=JUDGE_CALLS, high=JUDGE_CALLS + 1),
                 Range(low=size, expected=size, high=2 * size + JUDGE_TOKENS),
-                Range(low=JUDGE_REPLY_TOKENS[0], expected=JUDGE_REPLY_TOKENS[0], high=2 * JUDGE_TOKENS),
+                _verdict_tokens(1),
             )
         self._stages["calibration"].cached += len(calls) - len(missing)
 
@@ -554,6 +559,12 @@ class _Estimate:
             notes.append(
                 f"At the high end (${high:.4f}) the budget of ${plan.budget_usd:.4f} would stop the run before its end."
             )
+
+
+def _verdict_tokens(passages: int) -> Range:
+    """Tokens of a judge's reply; at the high end it is asked for twice and as long as it may be."""
+    low, expected = (each + RELEVANCE_TOKENS * passages for each in VERDICT_TOKENS)
+    return Range(low=low, expected=expected, high=2 * JUDGE_TOKENS)
 
 
 def _uncached(chat: ChatModel | None, requests: Sequence[ChatRequest]) -> list[ChatRequest]:

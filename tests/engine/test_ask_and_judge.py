@@ -217,6 +217,11 @@ def test_the_closed_book_baseline_answers_from_memory_and_is_not_scored_for_fait
     assert experiment.statistics is not None
     assert "closed book" not in experiment.statistics.recommendation
 
+    fake_openai.script = lambda body: from_memory if "from what you know" in str(body["messages"]) else "no object"
+    judged = workbench.benchmark(plan.model_copy(update={"judge": True, "answers": False})).results[1]
+    similarity = next(value for value in judged.metrics if value.metric == "judge.answer_similarity")
+    assert (similarity.n, similarity.unscored) == (0, {"invalid_output": 3})
+
 
 def test_a_person_rates_an_answer(workbench: Workbench) -> None:
     (query,) = workbench.ask(QUESTION, [workbench.spec("recursive")])

@@ -73,6 +73,13 @@ class Asked:
         return self.section("answer", but="expected") or self.section("claim") or self.section("statement")
 
     @cached_property
+    def judges(self) -> bool:
+        """Whether there is an answer to judge; it may be an empty one, which claims nothing."""
+        return bool(self.answer) or any(
+            "answer" in label.casefold() and "expected" not in label.casefold() for label, _ in self.sections
+        )
+
+    @cached_property
     def evidence(self) -> list[Found]:
         passages = [
             (label, text)
@@ -185,7 +192,7 @@ class _Filler:
             subjects = asked.findings
         elif any(part in name for part in ("chunk", "passage", "relevance", "score")):
             subjects = asked.evidence
-        elif asked.answer:
+        elif asked.judges:
             subjects = [Found(sentence) for sentence in sentences(asked.answer)]
         else:
             subjects = asked.evidence_sentences

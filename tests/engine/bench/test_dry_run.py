@@ -71,6 +71,8 @@ def test_tokens_and_dollars_are_those_of_the_run(served: Workbench, fake_openai:
     assert experiment.calibration is not None
     spent += experiment.calibration.usage.cost_usd or 0.0
     assert 0 < spent <= estimate.high_cost_usd
+    assert estimate.estimated_cost_usd is not None
+    assert 0.9 <= estimate.estimated_cost_usd / spent <= 1.1
     assert experiment.estimated_cost_usd == estimate.estimated_cost_usd
 
 
