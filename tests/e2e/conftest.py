@@ -31,7 +31,7 @@ FLAGS = (
     "--disable-sync",
     "--disable-dev-shm-usage",
 )
-PATIENCE_MS = 120_000
+PATIENCE_MS = 240_000
 """How long to wait for something visible, on a busy machine."""
 
 

@@ -12,7 +12,7 @@ from playwright.sync_api import FilePayload, Locator, Page, expect
 
 from tests.e2e.conftest import App, Visit, link, settled
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 ARTICLES = "".join(
     f"## Article {number}\n\nThe fee of class {number} is {100 * number} euros. "
