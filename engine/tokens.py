@@ -183,29 +183,28 @@ def _token_lengths() -> NDArray[np.uint8]:
 # neither, after any character that is not white space and is followed by a space, and after a line break that is followed
 # by anything but white space. The pattern has no look-behind, so from such a place on a slice and the whole text are
 # tokenized alike, up to the last such place in the slice.
-_AFTER_WORD = frozenset("\t\n\r !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~、。，；：？！（）「」『』《》")
+_AFTER_WORD = "\t\n\r !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~、。，；：？！（）「」『』《》"
 _SEARCH = 256
 """Characters searched for a seam from each edge of a slice; without one the slice is counted whole."""
 _SEGMENT = 1 << 18
 """Characters encoded at once: bounds the memory of one encode."""
 
 
+_SEAM = rf"(?<=[^\W_])[{re.escape(_AFTER_WORD)}]|(?<=\S) |(?<=[\r\n])\S"
+_NEXT_SEAM = re.compile(_SEAM)
+_LAST_SEAM = re.compile(rf"(?s:.*)(?={_SEAM})")
+
+
 def _is_seam(text: str, place: int) -> bool:
-    before, following = text[place - 1], text[place]
-    if before in "\r\n":
-        return not following.isspace()
-    if following == " ":
-        return not before.isspace()
-    return following in _AFTER_WORD and before.isalnum()
+    return _NEXT_SEAM.match(text, place) is not None
 
 
 def _segments(text: str) -> Iterator[str]:
     """The text cut at seams into parts of about `_SEGMENT` characters, so that their tokens are those of the whole."""
     start = 0
     while len(text) - start > _SEGMENT:
-        cut = start + _SEGMENT
-        while cut < len(text) and not _is_seam(text, cut):
-            cut += 1
+        seam = _NEXT_SEAM.search(text, start + _SEGMENT)
+        cut = len(text) if seam is None else seam.start()
         yield text[start:cut]
         start = cut
     if start < len(text):
@@ -235,7 +234,8 @@ _MOST_NEW = 0.5
 """Share of a segment in words not met before, above which looking words up takes longer than encoding them."""
 _MOST_WORDS = 1 << 16
 """Words kept at once: bounds the memory."""
-_WORD_SPACE = re.compile(r"(?<=\S) ")
+_WORD_SPACE = re.compile(r" (?<=\S )")
+"""A space after anything but white space; the space comes first, which is what makes the search fast."""
 
 
 class _Words:
@@ -249,6 +249,7 @@ class _Words:
         self._encode = encoder().encode
         self._repeat = repeat
         """Whether words are looked up; not from the first segment on that is mostly new."""
+        self._split: Callable[[str], list[str]] = lambda part: part.split(" ")
         self._forget()
 
     def _forget(self) -> None:
@@ -265,20 +266,19 @@ class _Words:
         if len(self._rows) > _MOST_WORDS:
             self._forget()
         known = len(self._rows)
-        words = part.split(" ")
+        words = self._split(part)
         rows = self._numbered(words)
         new = list(islice(self._rows, known, None))
-        if words[0][-1:].isspace() or any(not word or word[-1].isspace() for word in new):
-            # White space runs on over a space, which is then no seam.
-            for word in new:
-                del self._rows[word]
-            words = _WORD_SPACE.split(part)
-            rows = self._numbered(words)
-            new = list(islice(self._rows, known, None))
         if len(words) == 1 or sum(map(len, new)) > _MOST_NEW * len(part):
             self._repeat = False
             self._forget()
             return _character_ends(part, self._encode(part))
+        if words[0][-1:].isspace() or any(not word or word[-1].isspace() for word in new):
+            # White space runs on over a space, which is then no seam. Other segments will have such places too.
+            for word in new:
+                del self._rows[word]
+            self._split = _WORD_SPACE.split
+            return self.ends(part)
         head, tail = self._learn(words[0], new, words[-1])
         first = self._starts[rows]
         counts = self._starts[rows + 1] - first
@@ -359,19 +359,15 @@ class TokenMap:
     def _seam_from(self, start: int, end: int) -> int | None:
         """The first seam of the slice, or None when there is none near its start."""
         text = self._clean
-        if start == 0 or (start < end and _is_seam(text, start)):
+        if start == 0:
             return start
-        for place in range(start + 1, min(end, start + _SEARCH)):
-            if _is_seam(text, place):
-                return place
-        return None
+        seam = _NEXT_SEAM.search(text, start, min(end, start + _SEARCH))
+        return None if seam is None else seam.start()
 
     def _seam_back(self, first: int, end: int) -> int:
         """The last seam of the slice that is not before `first`, itself a seam."""
         text = self._clean
         if end == len(text) or (end > first and _is_seam(text, end)):
             return end
-        for place in range(end - 1, max(first, end - _SEARCH), -1):
-            if _is_seam(text, place):
-                return place
-        return first
+        seam = _LAST_SEAM.match(text, max(first + 1, end - _SEARCH), end)
+        return first if seam is None else seam.end()
