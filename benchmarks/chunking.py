@@ -316,7 +316,9 @@ def _speed(quick: bool) -> None:
         cells[job.name].extend(held)
     tokens.use(None)
     _table(columns, cells)
-    print("\nLossless, offsets and limit: on prose, Markdown, Chinese and emoji. An empty cell: slower than 5 on 1 MB, or failed there.")
+    print(
+        "\nLossless, offsets and limit: on prose, Markdown, Chinese and emoji. An empty cell: slower than 5 on 1 MB, or failed there."
+    )
     if missing:
         print(f"Not installed, not measured: {', '.join(missing)} (requirements-bench.txt).")
 
