@@ -96,7 +96,7 @@ def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, objec
         "Name", placeholder="the question set's name", key="benchmark.name", persist_state="session"
     )
     has_chat, has_judge = workbench.models.chat is not None, workbench.models.judge is not None
-    fifth, sixth, seventh, eighth = st.columns(4, vertical_alignment="bottom")
+    fifth, sixth, seventh, eighth, ninth = st.columns([5, 5, 4, 4, 4], vertical_alignment="bottom")
     answers = fifth.toggle("Answer each question", True, key="benchmark.answers", persist_state="session")
     judge = sixth.toggle(
         "Judge the answers",
@@ -106,7 +106,17 @@ def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, objec
         disabled=not (has_judge and has_chat),
         help="Scores generated answers." if has_judge and has_chat else "Needs a chat model and a judge model.",
     )
-    repeats = seventh.number_input(
+    closed_book = seventh.toggle(
+        "Closed book",
+        False,
+        key="benchmark.closed_book",
+        persist_state="session",
+        disabled=not has_chat,
+        help="Also asks the model every question without documents. Where it answers as well, the documents add nothing."
+        if has_chat
+        else "Needs a chat model.",
+    )
+    repeats = eighth.number_input(
         "Repeats",
         1,
         20,
@@ -118,7 +128,7 @@ def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, objec
         if has_chat
         else "Needs a chat model.",
     )
-    budget = eighth.number_input(
+    budget = ninth.number_input(
         "Budget in dollars",
         0.0,
         None,
@@ -135,7 +145,8 @@ def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, objec
         "baseline": baseline,
         "name": name.strip() or None,
         "answers": answers,
-        "judge": judge and answers and has_judge and has_chat,
+        "judge": judge and (answers or closed_book) and has_judge and has_chat,
+        "closed_book": closed_book and has_chat,
         "repeats": int(repeats) if has_chat else 1,
         "budget_usd": budget,
     }

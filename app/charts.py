@@ -54,6 +54,7 @@ def token_histogram(chunk_sets: Sequence[ChunkSet], place: int) -> alt.LayerChar
             x=alt.X("from:Q", scale=scale, title="tokens per chunk"),
             x2="end:Q",
             y=alt.Y("chunks:Q", title="chunks", scale=height),
+            y2=alt.datum(0),
             tooltip=["spec", "from", "to", "chunks"],
         )
     )
@@ -62,7 +63,7 @@ def token_histogram(chunk_sets: Sequence[ChunkSet], place: int) -> alt.LayerChar
     layers = [bars, _rule(marks, scale)]
     if in_tokens and limit <= end:
         layers.append(_rule([{"at": limit, "what": f"limit {limit}"}], scale, dash=True))
-    return alt.layer(*layers).properties(height=130)
+    return alt.layer(*layers).properties(height=190)
 
 
 def _rule(marks: list[dict[str, object]], scale: alt.Scale, dash: bool = False) -> alt.LayerChart:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import streamlit as st
 
@@ -170,12 +171,12 @@ def neighbours(chunk_set: ChunkSet, chunk: Chunk) -> tuple[Chunk | None, Chunk |
 
 def summary(chunk_set: ChunkSet) -> str:
     """One line on a chunk set, as Markdown."""
-    sizes = sorted(chunk.token_count for chunk in chunk_set.chunks)
+    sizes = [chunk.token_count for chunk in chunk_set.chunks]
     lost = sum(span.length for span in chunk_set.uncovered)
-    median = sizes[len(sizes) // 2] if sizes else 0
+    middle = median(sizes) if sizes else 0
     seconds = sum(chunk_set.seconds.values())
     return plain(
-        f"{len(sizes):,} chunks, median {median} tokens, {lost:,} characters in no chunk, {1000 * seconds:.0f} ms"
+        f"{len(sizes):,} chunks, median {middle:.0f} tokens, {lost:,} characters in no chunk, {1000 * seconds:.0f} ms"
     )
 
 

@@ -52,7 +52,7 @@ def heat_map(frame: pd.DataFrame) -> alt.LayerChart:
     numbers = base.mark_text().encode(
         text="shown:N", color=alt.condition("datum.shade > 0.55", alt.value("white"), alt.value("black"))
     )
-    return (cells.add_params(pick) + numbers).properties(height=CELL * len(order_y) + 70)
+    return (cells.add_params(pick) + numbers).properties(height=CELL * len(order_y) + 100)
 
 
 def forest_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
@@ -83,7 +83,7 @@ def forest_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
         ),
         tooltip=["strategy", alt.Tooltip("difference:Q", format="+.3f"), "low", "high", "adjusted p", "questions"],
     )
-    return alt.layer(zero, bars, points).properties(height=CELL * max(1, len(frame)) + 80)
+    return alt.layer(zero, bars, points).properties(height=CELL * max(1, len(frame)) + 140)
 
 
 def pareto_plot(frame: pd.DataFrame, quality: str, cost: str) -> alt.LayerChart:
@@ -174,5 +174,5 @@ def latency_plot(frame: pd.DataFrame, phase: str) -> alt.Chart:
             tooltip=["strategy", "stage", alt.Tooltip("seconds:Q", format=".4f")],
         )
         .transform_calculate(stage_order=f"indexof({stages}, datum.stage)")
-        .properties(height=CELL * max(1, own["strategy"].nunique()) + 70)
+        .properties(height=CELL * max(1, own["strategy"].nunique()) + 150)
     )

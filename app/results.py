@@ -47,8 +47,9 @@ def statistics(experiment: Experiment) -> Statistics:
 
 
 def labels(experiment: Experiment) -> dict[str, str]:
-    """Distinct labels by spec id."""
-    return {spec.spec_id: label for spec, label in zip(experiment.specs, titled(experiment.specs), strict=True)}
+    """Distinct labels by spec id, the strategies first; a result without documents, such as the closed book, follows them."""
+    named = {spec.spec_id: label for spec, label in zip(experiment.specs, titled(experiment.specs), strict=True)}
+    return named | {each.spec.spec_id: each.spec.label for each in experiment.results if each.spec.spec_id not in named}
 
 
 def headline_metrics(experiment: Experiment) -> list[str]:
@@ -290,7 +291,7 @@ def per_question(experiment: Experiment, metric: str, least: float, only_differe
         for column in np.lexsort((-largest, worst))
         if (not only_different or largest[column] >= max(least, 1e-12)) and not np.isnan(values[base, column])
     ]
-    named = list(labels(experiment).values())
+    named = titled(experiment.specs)
     return pd.DataFrame(
         {
             "question_id": experiment.questions[column].question_id,
@@ -309,7 +310,7 @@ def wins(experiment: Experiment, metric: str) -> pd.DataFrame:
     base = [spec.spec_id for spec in experiment.specs].index(statistics(experiment).baseline)
     sign = -1.0 if describe(metric).metric.direction == "lower" else 1.0
     rows = []
-    for place, label in enumerate(labels(experiment).values()):
+    for place, label in enumerate(titled(experiment.specs)):
         if place == base:
             continue
         gap = sign * (values[place] - values[base])

@@ -66,5 +66,6 @@ def _spread(workbench: Workbench, experiment: Experiment) -> None:
                 for each in spreads
             ),
             hide_index=True,
+            column_config={"mean deviation over repeats": st.column_config.NumberColumn(format="%.2f")},
             alt="Spread of the judge over repeats",
         )

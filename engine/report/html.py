@@ -27,9 +27,9 @@ def _template() -> Template:
 def render(experiment: Experiment, cell: ReadCell, note: str = "") -> str:
     """The report of an experiment, whose cells may come without their queries; `cell` reads one with it."""
     seen = view(experiment, note)
+    labels = labels_of(experiment)
     specs = [
-        Fact(label, f"{spec.strategy_name} {canonical_json(spec.params)}")
-        for label, spec in zip(labels_of(experiment).values(), experiment.specs, strict=True)
+        Fact(labels[spec.spec_id], f"{spec.strategy_name} {canonical_json(spec.params)}") for spec in experiment.specs
     ]
     return _template().render(
         view=seen, specs=specs, charts=_charts(seen), questions=questions(experiment, seen.metric, cell)

@@ -158,10 +158,11 @@ def view(experiment: Experiment, note: str = "") -> View:
 
 
 def labels_of(experiment: Experiment) -> dict[str, str]:
-    """By spec id; every label names one spec."""
+    """By spec id; every label names one spec. A result without documents, such as the closed book, follows the strategies."""
     ids = [spec.spec_id for spec in experiment.specs]
     names = recommend.distinct_labels([spec.label for spec in experiment.specs], ids)
-    return dict(zip(ids, names, strict=True))
+    more = {each.spec.spec_id: each.spec.label for each in experiment.results if each.spec.spec_id not in ids}
+    return dict(zip(ids, names, strict=True)) | more
 
 
 def title_of(metric: str) -> str:
@@ -410,7 +411,7 @@ def _charts(experiment: Experiment, labels: Mapping[str, str], metric: str) -> d
     scores = recommend.matrix(experiment, metric)
     keys = stats.cluster_keys(experiment.questions)
     means = []
-    for row, label in enumerate(labels.values()):
+    for row, label in enumerate(labels[spec.spec_id] for spec in experiment.specs):
         mean, low, high = stats.mean_interval(scores[row], keys, experiment.plan.seed)
         if not math.isnan(mean):
             means.append({"label": label, "mean": mean, "low": _known(low), "high": _known(high)})

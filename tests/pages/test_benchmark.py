@@ -7,8 +7,12 @@ import json
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app import results
 from engine import Workbench
-from engine.records import Experiment
+from engine.bench import closed_book
+from engine.records import Experiment, SpecResult
+from engine.report.html import render
+from engine.report.tables import strategy_rows
 from tests.pages.conftest import Open, words
 
 LAW = "".join(
@@ -165,3 +169,20 @@ def test_history_finds_compares_and_deletes(open_page: Open, experiment: Experim
 def test_a_search_without_result_says_so(open_page: Open, experiment: Experiment) -> None:
     app = open_page("history", {"history.find": "zebra"})
     assert "No experiment fits this search." in words(app)
+
+
+def test_the_closed_book_stands_beside_the_strategies_and_is_compared_with_none(experiment: Experiment) -> None:
+    beside = SpecResult(spec=closed_book.SPEC, status="ok")
+    both = experiment.model_copy(update={"results": (*experiment.results, beside)})
+    label = "closed book (no documents)"
+    assert results.labels(both)[closed_book.SPEC.spec_id] == label
+    assert set(results.heat(both, ["mrr"]).query("strategy == @label")["shown"]) == {"–"}
+    assert label in set(results.thresholds(both)["strategy"])
+    assert label not in set(results.wins(both, "mrr")["strategy"])
+    assert [row["strategy"] for row in strategy_rows(both)][-1] == label
+    page = render(both, lambda spec_id, question_id: None)
+    assert label in page
+
+
+def test_the_closed_book_waits_for_a_chat_model(open_page: Open, experiment: Experiment) -> None:
+    assert open_page("benchmark").toggle(key="benchmark.closed_book").disabled
