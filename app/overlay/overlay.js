@@ -120,21 +120,32 @@ function segmentAt(pane, offset) {
   return null;
 }
 
+// Whether a selection is the echo of a choice made here. While a newer choice is on its way, an older echo must not undo it.
+function heard(state, selected) {
+  const place = state.sent.lastIndexOf(selected);
+  if (place >= 0) state.sent.splice(0, place + 1);
+  else if (selected !== state.seen) state.sent = [];
+  state.seen = selected;
+  return place >= 0;
+}
+
 export default function (component) {
   const { data, parentElement, setStateValue } = component;
   const pane = parentElement.querySelector(".pane");
   pane.style.height = `${data.height - 8}px`;
   pane.setAttribute("aria-label", data.label);
-  const state = pane.__state ?? (pane.__state = { pane, chosen: null, byChunk: [] });
+  const state = pane.__state ?? (pane.__state = { pane, chosen: null, byChunk: [], sent: [] });
+  state.send = (chunk) => setStateValue("chosen", chunk);
   if (state.signature !== data.signature) {
     const place = state.signature === undefined ? 0 : topOffset(pane);
     state.byChunk = draw(pane, data);
     state.signature = data.signature;
     state.chosen = null;
-    state.sent = undefined;
+    state.sent = [];
     if (place) scrollToOffset(pane, place);
   }
-  if (data.selected !== state.chosen && state.timer === undefined) mark(state, data.selected, data.selected !== state.sent);
+  const echoed = heard(state, data.selected);
+  if (data.selected !== state.chosen && state.timer === undefined && !state.sent.length) mark(state, data.selected, !echoed);
   if (data.reveal && data.reveal[1] !== state.revealed) {
     state.revealed = data.reveal[1];
     const segment = segmentAt(pane, data.reveal[0]);
@@ -146,12 +157,13 @@ export default function (component) {
   }
 
   const choose = (chunk, reveal) => {
-    state.sent = chunk;
     mark(state, chunk, reveal);
     clearTimeout(state.timer);
     state.timer = setTimeout(() => {
       state.timer = undefined;
-      setStateValue("chosen", chunk);
+      if (!pane.isConnected) return;
+      state.sent.push(chunk);
+      state.send(chunk);
     }, 80);
   };
   pane.onclick = (event) => {
@@ -195,8 +207,6 @@ export default function (component) {
   } else {
     pane.onscroll = null;
   }
-  return () => {
-    peers.delete(pane);
-    clearTimeout(state.timer);
-  };
+  // A choice that is about to be sent outlives this draw: the next one has the same pane.
+  return () => peers.delete(pane);
 }
