@@ -172,7 +172,9 @@ def compare(experiments: Sequence[Experiment]) -> ExperimentComparison:
             questions.extend(_question_changes(base, scores, pairs, common, metric))
     questions.sort(key=lambda each: (each.difference is None, each.difference or 0.0))
     if len(questions) > QUESTIONS_SHOWN:
-        notes.append(f"{len(questions):,} differences of single questions; the {QUESTIONS_SHOWN} worst are shown.")
+        notes.append(
+            f"{len(questions):,} pairs of scores were compared; the {QUESTIONS_SHOWN} with the largest regressions are listed."
+        )
     asked = max(len(each.questions) for each in experiments)
     if len(common) < asked:
         notes.append(f"Compared on {len(common)} common questions; some experiments asked up to {asked}.")
