@@ -37,20 +37,22 @@ class Chunks(Documents):
         """A spec with validated parameters; those not given come from the settings, then from the strategy. Raises BadParameter."""
         strategy = registry.strategy(name)
         known = strategy.params_type.model_fields
-        configured = {
-            "size": self.settings.chunk_size,
-            "overlap": self.settings.chunk_overlap,
-            "threshold": self.settings.semantic_threshold,
-            "min_sentences": self.settings.semantic_min_chunk_size,
-        }
-        changed = self.settings.model_fields_set
-        names = {
+        of_settings = {
             "size": "chunk_size",
             "overlap": "chunk_overlap",
             "threshold": "semantic_threshold",
             "min_sentences": "semantic_min_chunk_size",
         }
-        defaults = {key: value for key, value in configured.items() if key in known and names[key] in changed}
+        # The semantic settings are that strategy's own; the others are general and count where somebody set them.
+        counts = {
+            *self.settings.model_fields_set,
+            *(("semantic_threshold", "semantic_min_chunk_size") if name == "semantic" else ()),
+        }
+        defaults = {
+            param: getattr(self.settings, setting)
+            for param, setting in of_settings.items()
+            if param in known and setting in counts
+        }
         return registry.spec(name, {**defaults, **(params or {})})
 
     def written_spec(self, text: str) -> StrategySpec:

@@ -153,6 +153,11 @@ def test_a_document_of_an_older_reader_is_read_again_and_says_what_it_outdates(w
     assert workbench.reread(current.document_id).changes == ()
 
 
+def test_the_semantic_strategy_has_the_defaults_of_its_settings(workbench: Workbench) -> None:
+    assert workbench.spec("semantic").label == "semantic 0.3/3/512"
+    assert workbench.spec("semantic", {"threshold": 0.6}).params["threshold"] == 0.6
+
+
 def test_settings_are_the_defaults_of_specs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHUNK_SIZE", "256")
     monkeypatch.setenv("CHUNK_OVERLAP", "16")
