@@ -29,9 +29,6 @@ from engine.settings import Settings
 from engine.store import DataFolder, ExperimentSummary, Job, JobState, Store
 from engine.workbench.asking import ASKERS, Asking
 
-WORKING_BESIDES = 16
-"""Askers beyond CONCURRENCY: while as many calls wait for a model, these search and score, so that the next call is always ready."""
-
 
 class Benchmarks(Asking):
     """Benchmarks and experiments of a Workbench."""
@@ -283,7 +280,7 @@ class Benchmarks(Asking):
         return experiment.model_copy(update={"repeats_experiment": repeats.experiment_id if repeats else None})
 
     def _runner(self) -> Runner:
-        askers = ASKERS if self.models.chat is None else self.settings.concurrency + WORKING_BESIDES
+        askers = ASKERS if self.models.chat is None else self.settings.concurrency
 
         def estimate(experiment: Experiment) -> DryRun:
             return self._dry_runner().estimate(experiment.plan, experiment.questions)
