@@ -12,7 +12,7 @@ import pytest
 
 from engine.settings import Settings
 
-pytest_plugins = ["tests.fake_openai.fixture"]
+pytest_plugins = ["tests.fake_openai.fixture", "tests.qdrant_server.fixture"]
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = ROOT.parent / "shared" / "data"

@@ -1,4 +1,4 @@
-"""What every index must do: the same tests on Qdrant Edge, on the client's in-memory mode, and on a server when there is one."""
+"""What every index must do: the same tests on Qdrant Edge, on the client's in-memory mode, over HTTP on the test server, and on a Qdrant server when there is one."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ pytestmark = [
 MODEL = "wordllama"
 
 
-@pytest.fixture(params=["edge", "memory", "server"])
+@pytest.fixture(params=["edge", "memory", "http", "server"])
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ChunkIndex]:
     if request.param == "edge":
         found: ChunkIndex = EdgeIndex(tmp_path / "index")
     elif request.param == "memory":
         found = ServerIndex("http://memory", client=QdrantClient(":memory:"))
+    elif request.param == "http":
+        found = ServerIndex(request.getfixturevalue("qdrant_server").url)
     else:
         url = os.environ.get("QDRANT_TEST_URL")
         if not url:
@@ -172,7 +174,7 @@ def test_more_points_than_one_batch_are_all_found(index: ChunkIndex, collection:
 
 
 # The client's in-memory mode is not made for threads.
-@pytest.mark.parametrize("index", ["edge", "server"], indirect=True)
+@pytest.mark.parametrize("index", ["edge", "http", "server"], indirect=True)
 def test_threads_write_and_search_at_once(index: ChunkIndex, collection: str) -> None:
     failures: list[BaseException] = []
 
