@@ -285,8 +285,21 @@ class CachedChat:
 
     def uncached(self, requests: Sequence[ChatRequest]) -> list[ChatRequest]:
         """The distinct requests that would have to be asked."""
-        by_key = {self._key(request): request for request in requests}
+        by_key = {self.key(request): request for request in requests}
         return [request for key, request in by_key.items() if self._cache.get(key) is None]
+
+    def key(self, request: ChatRequest) -> str:
+        """Under which the reply to a request is kept."""
+        return reply_key(self._scope, self.model, request)
+
+    def stored(self, request: ChatRequest) -> ChatReply | None:
+        """The reply that the cache holds."""
+        return self._stored(self.key(request))
+
+    def keep(self, key: str, reply: ChatReply) -> None:
+        """Store a reply that was paid for elsewhere. One that is not ok may succeed next time, so it is not kept."""
+        if reply.ok:
+            self._cache.put(key, packed(reply))
 
     def complete(self, request: ChatRequest) -> ChatReply:
         return self.complete_many([request])[0]
@@ -300,7 +313,7 @@ class CachedChat:
         """Replies in the order of the requests. Equal requests are asked once; each ok reply is stored the moment it arrives."""
         places: dict[str, list[int]] = {}
         for place, request in enumerate(requests):
-            places.setdefault(self._key(request), []).append(place)
+            places.setdefault(self.key(request), []).append(place)
         replies: dict[int, ChatReply] = {}
 
         def settle(key: str, reply: ChatReply) -> None:
@@ -328,22 +341,18 @@ class CachedChat:
 
     def stream(self, request: ChatRequest) -> Generator[str, None, ChatReply]:
         """Pieces of the answer, from the cache in one piece. The generator returns the whole reply. Raises ModelCallFailed."""
-        key = self._key(request)
+        key = self.key(request)
         stored = self._stored(key)
         if stored is not None:
             yield stored.text
             return stored
         reply = yield from self.inner.stream(request)
-        if reply.ok:
-            self._cache.put(key, _packed(reply))
+        self.keep(key, reply)
         return reply
-
-    def _key(self, request: ChatRequest) -> str:
-        return reply_key(self._scope, self.model, request)
 
     def _stored(self, key: str) -> ChatReply | None:
         value = self._cache.get(key)
-        return None if value is None else _unpacked(value)
+        return None if value is None else unpacked(value)
 
     def _settle_stored(self, keys: Iterable[str], settle: Callable[[str, ChatReply], None]) -> list[str]:
         """Settles the keys that the cache holds and returns the others."""
@@ -367,8 +376,7 @@ class CachedChat:
 
         def finished(place: int, reply: ChatReply) -> None:
             key = keys[place]
-            if reply.ok:
-                self._cache.put(key, _packed(reply))
+            self.keep(key, reply)
             settle(key, reply)
             self._in_flight.release({key: claims[key]})
 
@@ -380,17 +388,19 @@ def _as_cached(reply: ChatReply) -> ChatReply:
     """The same reply for a place that did not pay for it."""
     if reply.from_cache:
         return reply
-    return _unpacked(_packed(reply)) if reply.ok else replace(reply, usage=NO_USAGE, seconds=0.0)
+    return unpacked(packed(reply)) if reply.ok else replace(reply, usage=NO_USAGE, seconds=0.0)
 
 
-def _packed(reply: ChatReply) -> str:
+def packed(reply: ChatReply) -> str:
+    """A reply that is ok, as the cache keeps it."""
     return json.dumps(
         {"text": reply.text, "data": reply.data, "usage": list(reply.usage), "extra": dict(reply.extra)},
         ensure_ascii=False,
     )
 
 
-def _unpacked(value: str) -> ChatReply:
+def unpacked(value: str) -> ChatReply:
+    """The reply for a place that did not pay for it; `extra["first_usage"]` is what the first one paid."""
     stored = json.loads(value)
     return ChatReply(
         status="ok",

@@ -175,14 +175,29 @@ class OpenAIChat:
             messages.append({"role": "user", "content": _schema_in_words(request.schema)})
         return {**parameters, "messages": messages}
 
+    @property
+    def connection(self) -> Connection:
+        return self._connection
+
+    def batch_body(self, request: ChatRequest) -> dict[str, Any]:
+        """What a line of a batch asks for one request: the same as a direct call."""
+        return self._parameters(request, self._style)
+
+    def batch_reply(self, request: ChatRequest, response: object) -> ChatReply:
+        """How a call of a batch ended, from the server's answer, priced at the batch price. Raises BadAnswer for one that is none."""
+        return self._read(response, request, self._style, batch=True)
+
     async def _ask(self, request: ChatRequest, style: _Style) -> ChatReply:
         response = await self._connection.client.chat.completions.create(**self._parameters(request, style))
+        return self._read(response, request, style)
+
+    def _read(self, response: object, request: ChatRequest, style: _Style, batch: bool = False) -> ChatReply:
         choices: Any = getattr(response, "choices", None)
         if not isinstance(choices, list) or not choices or getattr(choices[0], "message", None) is None:
             raise BadAnswer
         message = choices[0].message
         text = well_formed(message.content) if isinstance(message.content, str) else ""
-        usage = self._usage(getattr(response, "usage", None), request, text)
+        usage = self._usage(getattr(response, "usage", None), request, text, batch)
         return self._reply(request, style, text, choices[0].finish_reason, getattr(message, "refusal", None), usage)
 
     def _reply(
@@ -220,7 +235,7 @@ class OpenAIChat:
             extra=extra,
         )
 
-    def _usage(self, said: Any, request: ChatRequest, text: str) -> Usage:
+    def _usage(self, said: Any, request: ChatRequest, text: str, batch: bool = False) -> Usage:
         """The server's numbers where it gives them, else counted here and marked so."""
         sent = token_count(getattr(said, "prompt_tokens", None))
         written = token_count(getattr(said, "completion_tokens", None))
@@ -229,7 +244,7 @@ class OpenAIChat:
             usage = Usage(sent, written, min(cached or 0, sent), calls=1)
         else:
             usage = Usage(_prompt_tokens(request), tokens.count(text), calls=1, counted=True)
-        return totals.spent(self.model, self._prices.priced(self.model, usage))
+        return totals.spent(self.model, self._prices.priced(self.model, usage, batch))
 
     async def _stream(self, request: ChatRequest, emit: Callable[[str], None]) -> ChatReply:
         began = time.perf_counter()

@@ -88,9 +88,9 @@ class Prices:
         ) / 1_000_000
         return dollars * self.batch_factor if batch else dollars
 
-    def priced(self, model: str, usage: Usage) -> Usage:
+    def priced(self, model: str, usage: Usage, batch: bool = False) -> Usage:
         """The usage with its cost."""
-        cost = self.cost(model, usage.input_tokens, usage.output_tokens, usage.cached_input_tokens)
+        cost = self.cost(model, usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, batch)
         return usage._replace(cost_usd=cost)
 
 

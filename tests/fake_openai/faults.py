@@ -26,6 +26,11 @@ KINDS = {
     "shuffled": "vectors in another order, with their indexes (embeddings)",
     "missing_vector": "one vector too few (embeddings)",
     "missing_usage": "no usage in the answer",
+    "row_failed": "a call of a batch ends with HTTP 500",
+    "row_expired": "a call of a batch is not answered in time",
+    "row_garbage": "a line of a batch's output is cut off",
+    "row_missing": "a line of a batch's output is left out",
+    "batch_failed": "a batch is refused as a whole",
 }
 
 SPOILING = {"refusal", "empty", "wrong_dimension", "missing_vector"}
@@ -40,7 +45,7 @@ class Fault:
 
     kind: str
     path: str = ""
-    """`embeddings` or `chat`; empty: both."""
+    """`embeddings`, `chat`, `batch` or `batch_row`; empty: all."""
     times: int | None = None
     skip: int = 0
     seconds: float = 0.0

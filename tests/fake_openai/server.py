@@ -1,4 +1,4 @@
-"""The HTTP server: /v1/embeddings, /v1/chat/completions (streamed too), /v1/models, and switches for faults under /control."""
+"""The HTTP server: /v1/embeddings, /v1/chat/completions (streamed too), /v1/files, /v1/batches, /v1/models, and switches for faults under /control."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 
 from engine import tokens
 from tests.fake_openai import answers
+from tests.fake_openai.batches import Batches
 from tests.fake_openai.embeddings import DIMENSIONS, dimension_of, embed, encoded
 from tests.fake_openai.faults import SPOILING, SPOILING_SHAPE, Fault, Faults, error_body
 
@@ -30,7 +31,7 @@ class Counters:
     """What reached the server and what it answered."""
 
     calls: Counter[str] = field(default_factory=Counter)
-    """Requests by path: `embeddings`, `chat`, `models`."""
+    """Requests by path: `embeddings`, `chat`; answered calls of batches under `batched`."""
     answered: Counter[str] = field(default_factory=Counter)
     """Requests by path that ended with a complete and usable answer."""
     embedded: Counter[str] = field(default_factory=Counter)
@@ -74,6 +75,8 @@ class FakeOpenAI:
         self.bend: Callable[[dict[str, Any]], None] = lambda answer: None
         self.script: Callable[[dict[str, Any]], str | None] = lambda body: None
         self.faults = Faults()
+        self.batches: Batches | None = Batches(self.faults.drawn)
+        """None: the server has no batches, as many have not."""
         self.counters = Counters()
         self.lock = threading.Lock()
         self.stopped = threading.Event()
@@ -163,6 +166,13 @@ class _Handler(BaseHTTPRequestHandler):
             models = [*DIMENSIONS, *CHAT_MODELS]
             data = [{"id": name, "object": "model", "created": 0, "owned_by": "fake"} for name in models]
             self._send(200, {"object": "list", "data": data})
+        elif self._is_batch_path:
+            assert self.fake.batches is not None
+            status, found = self.fake.batches.get(self.path.removeprefix("/v1/"), self._batched)
+            if isinstance(found, bytes):
+                self._write(status, found, "application/octet-stream")
+            else:
+                self._send(status, found)
         elif self.path == "/control/counters":
             with self.fake.lock:
                 self._send(200, self.fake.counters.plain())
@@ -173,11 +183,16 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/control/faults":
             self.fake.reset()
             self._send(200, {})
+        elif self._is_batch_path and self.fake.batches is not None:
+            self._send(*self.fake.batches.delete_file(self.path.removeprefix("/v1/files/")))
         else:
             self._send(404, error_body(404, "no such path"))
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self._is_batch_path:
+            self._batch(raw)
+            return
         try:
             body = json.loads(raw)
         except ValueError:
@@ -215,6 +230,37 @@ class _Handler(BaseHTTPRequestHandler):
             self._embeddings(body, shown)
         else:
             self._chat(body, shown)
+
+    @property
+    def _is_batch_path(self) -> bool:
+        return self.fake.batches is not None and self.path.startswith(("/v1/files", "/v1/batches"))
+
+    def _batch(self, raw: bytes) -> None:
+        batches = self.fake.batches
+        assert batches is not None
+        key = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self._failed(self.fake.faults.drawn("batches"), {}, key):
+            return
+        if self.path == "/v1/files":
+            self._send(*batches.upload(raw))
+        elif self.path == "/v1/batches":
+            self._send(*batches.create(json.loads(raw)))
+        else:
+            self._send(*batches.cancel(self.path.removeprefix("/v1/batches/").removesuffix("/cancel")))
+
+    def _batched(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one call of a batch."""
+        answer, sent, written = self._completion(body, {})
+        with self.fake.lock:
+            counters = self.fake.counters
+            counters.requests.append(body)
+            counters.answered_chats.append(body)
+            counters.calls["batched"] += 1
+            counters.answered["batched"] += 1
+            counters.input_tokens += sent
+            counters.output_tokens += written
+        self.fake.bend(answer)
+        return answer
 
     def _failed(self, shown: dict[str, Fault], body: dict[str, Any], key: str) -> bool:
         """Whether the call ended as an HTTP error, which is then sent."""
@@ -288,36 +334,43 @@ class _Handler(BaseHTTPRequestHandler):
                 said = f"Unsupported parameter: '{name}' is not supported.{instead}"
                 self._send(400, error_body(400, said, "unsupported_parameter", name))
                 return
-        content, finish = self._content(body, shown)
-        refusal = "I cannot help with that." if "refusal" in shown else None
-        sent = sum(tokens.count(answers.text_of(m.get("content"))) + 4 for m in body["messages"])
-        if wanted == "json_schema":
-            sent += tokens.count(json.dumps(body["response_format"]["json_schema"]["schema"]))
-        written = tokens.count(content) or 1
-        usage = {
-            "prompt_tokens": sent,
-            "completion_tokens": written,
-            "total_tokens": sent + written,
-            "prompt_tokens_details": {"cached_tokens": int(sent * self.fake.cached_share)},
-        }
-        frame = {"id": "chat-1", "created": 0, "model": body["model"]}
         if body.get("stream"):
-            self._stream(body, {**frame, "object": "chat.completion.chunk"}, content, finish, refusal, usage, shown)
+            self._stream(body, shown)
             return
-        message = {"role": "assistant", "content": None if refusal else content, "refusal": refusal}
-        answer: dict[str, Any] = {
-            **frame,
-            "object": "chat.completion",
-            "choices": [{"index": 0, "message": message, "finish_reason": finish, "logprobs": None}],
-        }
-        if "missing_usage" not in shown:
-            answer["usage"] = usage
+        answer, sent, written = self._completion(body, shown)
         if "cut" in shown:
             self._damaged(answer, shown)
             return
         self._count("chat", sent, written, body, shown)
         self.fake.bend(answer)
         self._send(200, answer)
+
+    def _completion(self, body: dict[str, Any], shown: dict[str, Fault]) -> tuple[dict[str, Any], int, int]:
+        """The whole answer, and the tokens sent and written."""
+        content, finish = self._content(body, shown)
+        refusal = _refusal(shown)
+        usage = self._usage(body, content)
+        message = {"role": "assistant", "content": None if refusal else content, "refusal": refusal}
+        answer: dict[str, Any] = {
+            **_frame(body),
+            "object": "chat.completion",
+            "choices": [{"index": 0, "message": message, "finish_reason": finish, "logprobs": None}],
+        }
+        if "missing_usage" not in shown:
+            answer["usage"] = usage
+        return answer, usage["prompt_tokens"], usage["completion_tokens"]
+
+    def _usage(self, body: dict[str, Any], content: str) -> dict[str, Any]:
+        sent = sum(tokens.count(answers.text_of(m.get("content"))) + 4 for m in body["messages"])
+        if body.get("response_format", {}).get("type") == "json_schema":
+            sent += tokens.count(json.dumps(body["response_format"]["json_schema"]["schema"]))
+        written = tokens.count(content) or 1
+        return {
+            "prompt_tokens": sent,
+            "completion_tokens": written,
+            "total_tokens": sent + written,
+            "prompt_tokens_details": {"cached_tokens": int(sent * self.fake.cached_share)},
+        }
 
     def _content(self, body: dict[str, Any], shown: dict[str, Fault]) -> tuple[str, str]:
         """(text, finish reason) of the answer."""
@@ -339,16 +392,10 @@ class _Handler(BaseHTTPRequestHandler):
             return content[: max(1, len(content) * 2 // 3)], "length"
         return content, "stop"
 
-    def _stream(
-        self,
-        body: dict[str, Any],
-        frame: dict[str, Any],
-        content: str,
-        finish: str,
-        refusal: str | None,
-        usage: dict[str, Any],
-        shown: dict[str, Fault],
-    ) -> None:
+    def _stream(self, body: dict[str, Any], shown: dict[str, Fault]) -> None:
+        content, finish = self._content(body, shown)
+        refusal, usage = _refusal(shown), self._usage(body, content)
+        frame = {**_frame(body), "object": "chat.completion.chunk"}
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
@@ -410,6 +457,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
+
+
+def _frame(body: dict[str, Any]) -> dict[str, Any]:
+    return {"id": "chat-1", "created": 0, "model": body["model"]}
+
+
+def _refusal(shown: dict[str, Fault]) -> str | None:
+    return "I cannot help with that." if "refusal" in shown else None
 
 
 def _deltas(content: str, refusal: str | None) -> Iterator[dict[str, str]]:
