@@ -86,3 +86,33 @@ class Job(Record):
     """How often it was taken."""
     created_at: datetime
     updated_at: datetime
+
+
+class Batch(Record):
+    """Chat calls that a provider answers together, at its batch price."""
+
+    batch_id: str
+    """Our own id; the provider knows the batch under it as well."""
+    experiment_id: str
+    model: str
+    provider_id: str | None = None
+    """None: it is not known yet whether the provider has it."""
+    state: str
+    """As the provider names it; `creating` before it has the batch, `read` when all replies are stored."""
+    calls: int
+
+
+class BatchCall(Record):
+    """One call of a batch, by the key of its reply."""
+
+    key: str
+    batch_id: str
+    payer: str
+    """The answer or verdict that the call is counted with; equal calls are asked once."""
+    attempts: int = 1
+    status: str = "waiting"
+    """`waiting`, or how it ended."""
+    cost_usd: float | None = 0.0
+    """None: the price is unknown."""
+    reply: str | None = None
+    """The reply as JSON."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from engine.settings import Settings
+from engine.store.batches import BatchRecords
 from engine.store.caches import StoredReplyCache, StoredVectorCache
 from engine.store.database import BUSY_SECONDS
 from engine.store.documents import DocumentRecords
@@ -14,8 +15,8 @@ from engine.store.jobs import JobRecords
 from engine.store.questions import QuestionRecords
 
 
-class Store(DocumentRecords, QuestionRecords, ExperimentRecords, JobRecords):
-    """Documents, chunks, index states, caches, question sets, queries, experiments and jobs.
+class Store(DocumentRecords, QuestionRecords, ExperimentRecords, JobRecords, BatchRecords):
+    """Documents, chunks, index states, caches, question sets, queries, experiments, jobs and batches.
 
     Every method is one transaction: durable when it returns, without effect when it raises. Safe to use from several threads.
     All raise StoreUnavailable when the database cannot be reached or written.

@@ -172,3 +172,29 @@ jobs = Table(
     Column("updated_at", Double, nullable=False),
     Index("jobs_by_state", "state", "created_at"),
 )
+
+batches = Table(
+    "batches",
+    metadata,
+    Column("batch_id", Text, primary_key=True),
+    Column("experiment_id", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("provider_id", Text),
+    Column("state", Text, nullable=False),
+    Column("calls", Integer, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Index("batches_by_experiment", "experiment_id"),
+)
+
+batch_calls = Table(
+    "batch_calls",
+    metadata,
+    Column("experiment_id", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("batch_id", Text, nullable=False),
+    Column("payer", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("cost_usd", Double),
+    Column("reply", Text),
+)

@@ -1,0 +1,79 @@
+"""Batches that a provider answers overnight. Everything is written before it is sent, so that a killed process pays for nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import and_, delete, select, update
+
+from engine.store.database import Database, slices
+from engine.store.records import Batch, BatchCall
+from engine.store.schema import batch_calls, batches
+
+
+class BatchRecords(Database):
+    def begin_batch(self, batch: Batch, calls: Sequence[BatchCall]) -> None:
+        """Note a batch that is about to be sent, with its calls, in place of earlier attempts at them."""
+        table = batch_calls
+        with self.write() as connection:
+            connection.execute(self.insert(batches).values(batch.model_dump(), created_at=self.now()))
+            for part in slices([call.key for call in calls]):
+                mine = and_(table.c.experiment_id == batch.experiment_id, table.c.key.in_(part))
+                connection.execute(delete(table).where(mine))
+            rows = [{**call.model_dump(), "experiment_id": batch.experiment_id} for call in calls]
+            if rows:
+                connection.execute(self.insert(table), rows)
+
+    def set_batch(self, batch_id: str, state: str, provider_id: str | None = None) -> None:
+        """Note how far a batch is, and the provider's id where it has just been given."""
+        values = {"state": state} if provider_id is None else {"state": state, "provider_id": provider_id}
+        with self.write() as connection:
+            connection.execute(update(batches).where(batches.c.batch_id == batch_id).values(values))
+
+    def end_batch(self, batch_id: str, state: str, calls: Sequence[BatchCall]) -> None:
+        """Note how a batch and each of its calls ended."""
+        table = batch_calls
+        with self.write() as connection:
+            for call in calls:
+                values = {"status": call.status, "cost_usd": call.cost_usd, "reply": call.reply}
+                mine = and_(table.c.batch_id == batch_id, table.c.key == call.key)
+                connection.execute(update(table).where(mine).values(values))
+            connection.execute(update(batches).where(batches.c.batch_id == batch_id).values(state=state))
+
+    def drop_batch(self, batch_id: str) -> None:
+        """Forget a batch that was never answered, and its calls, so that they are asked again."""
+        with self.write() as connection:
+            connection.execute(delete(batch_calls).where(batch_calls.c.batch_id == batch_id))
+            connection.execute(delete(batches).where(batches.c.batch_id == batch_id))
+
+    def batches(self, experiment_id: str) -> list[Batch]:
+        """The batches of an experiment, oldest first."""
+        wanted = select(batches).where(batches.c.experiment_id == experiment_id)
+        with self.read() as connection:
+            rows = connection.execute(wanted.order_by(batches.c.created_at, batches.c.batch_id)).mappings()
+            return [Batch.model_validate({name: row[name] for name in Batch.model_fields}) for row in rows]
+
+    def batch_calls(self, experiment_id: str) -> list[BatchCall]:
+        """The calls of an experiment's batches, without their replies."""
+        table = batch_calls
+        wanted = select(
+            table.c.key, table.c.batch_id, table.c.payer, table.c.attempts, table.c.status, table.c.cost_usd
+        )
+        with self.read() as connection:
+            rows = connection.execute(wanted.where(table.c.experiment_id == experiment_id)).mappings()
+            return [BatchCall.model_validate(dict(row)) for row in rows]
+
+    def batch_reply(self, experiment_id: str, key: str) -> str | None:
+        """The reply to a call, as `end_batch` was given it."""
+        table = batch_calls
+        mine = and_(table.c.experiment_id == experiment_id, table.c.key == key)
+        with self.read() as connection:
+            found: str | None = connection.execute(select(table.c.reply).where(mine)).scalar()
+        return found
+
+    def forget_batch_calls(self, experiment_id: str, *, but: Collection[str] = ()) -> None:
+        """Forget the calls of an experiment, except those with a status in `but`. What was answered is in the reply cache."""
+        table = batch_calls
+        gone = and_(table.c.experiment_id == experiment_id, table.c.status.not_in(sorted(but)))
+        with self.write() as connection:
+            connection.execute(delete(table).where(gone))
