@@ -77,6 +77,9 @@ class Settings(BaseSettings):
     semantic_min_chunk_size: int = Field(3, ge=1, le=1000, description="Fewest sentences in a semantic chunk.")
     request_timeout: float = Field(60.0, gt=0, le=3600, description="Seconds before a model call counts as timed out.")
     max_retries: int = Field(5, ge=0, le=20, description="Tries after a model call that failed for a passing reason.")
+    batch_poll_seconds: float = Field(
+        60.0, gt=0, le=3600, description="Seconds between two looks at an overnight batch."
+    )
     concurrency: int = Field(16, ge=1, le=256, description="Model calls in flight at once.")
     requests_per_minute: int | None = Field(None, ge=1, description="Most model requests a minute. Default: no limit.")
     tokens_per_minute: int | None = Field(None, ge=1, description="Most model tokens a minute. Default: no limit.")
@@ -95,10 +98,37 @@ class Settings(BaseSettings):
         repr=False,
         description="PostgreSQL address, such as postgresql+psycopg://user:password@host/name. Default: SQLite in DATA_DIR.",
     )
+    database_connections: int = Field(
+        16, ge=2, le=500, description="Most connections of one process to PostgreSQL; more requests wait for one."
+    )
     qdrant_url: str | None = Field(
         None, description="Qdrant server, such as http://localhost:6333. Default: the embedded index in DATA_DIR."
     )
     qdrant_api_key: SecretStr | None = Field(None, description="Key of the Qdrant server.")
+    qdrant_shard_number: int = Field(
+        1, ge=1, le=1024, description="Parts a new collection of a Qdrant cluster is split into, over its nodes."
+    )
+    qdrant_replication_factor: int = Field(
+        1, ge=1, le=64, description="Nodes of a Qdrant cluster that keep a copy of each part of a new collection."
+    )
+    qdrant_write_consistency_factor: int = Field(
+        1, ge=1, le=64, description="Copies that must have stored a write before it counts as done."
+    )
+    qdrant_on_disk: bool = Field(
+        False,
+        description="Whether a new collection of a Qdrant server keeps vectors and payload on disk instead of in memory.",
+    )
+    qdrant_quantization: Literal["none", "scalar", "binary"] = Field(
+        "none",
+        description="How a new collection of a Qdrant server shrinks its vectors for `hnsw` searches: `scalar` to a quarter, `binary` to a thirty-second.",
+    )
+    qdrant_search: Literal["exact", "hnsw"] = Field(
+        "exact",
+        description="How a Qdrant server searches: `exact`, or `hnsw`, faster on large collections and approximate; `python -m engine vectors recall` measures how much it misses.",
+    )
+    qdrant_writes: int = Field(
+        4, ge=1, le=64, description="Batches of vectors on their way to the Qdrant server at once; more wait."
+    )
     max_upload_mb: int = Field(25, ge=1, le=2048, description="Largest upload, in MB.")
     max_archive_members: int = Field(
         2000, ge=1, description="Most files inside one upload that is a zip archive (DOCX is one)."

@@ -26,6 +26,16 @@ class Hit(NamedTuple):
     """Cosine similarity, -1 to 1."""
 
 
+class Page(NamedTuple):
+    """Points of a collection as they are stored, in the order of their chunk ids."""
+
+    points: list[IndexPoint]
+    vectors: Vectors
+    """Shape `(len(points), dimension)`, rows of unit length."""
+    following: str | None
+    """Chunk id that the next page starts with; None after the last."""
+
+
 class CollectionInfo(NamedTuple):
     name: str
     model: str
@@ -54,9 +64,23 @@ class ChunkIndex(Protocol):
         """Write points; the same chunk id written twice is one point. Durable when it returns."""
 
     def search(
-        self, collection: str, vector: Vectors, limit: int, spec_id: str, document_ids: Sequence[str] | None = None
+        self,
+        collection: str,
+        vector: Vectors,
+        limit: int,
+        spec_id: str,
+        document_ids: Sequence[str] | None = None,
+        *,
+        exact: bool | None = None,
     ) -> list[Hit]:
-        """The nearest chunks of one spec, best first, ties by chunk id. Exact. `vector`: shape `(dimension,)`. A collection that does not exist gives []."""
+        """The nearest chunks of one spec, best first, ties by chunk id. `vector`: shape `(dimension,)`. A collection that does not exist gives [].
+
+        `exact`: compare with every vector, or let a graph choose which; None: as the settings say, exact by default. An index without a
+        graph is exact always.
+        """
+
+    def read(self, collection: str, start: str | None = None, limit: int = 1000) -> Page:
+        """Stored points from the chunk id `start` on. A collection that does not exist is empty."""
 
     def count(self, collection: str, spec_id: str | None = None, document_id: str | None = None) -> int: ...
 
@@ -71,6 +95,13 @@ class ChunkIndex(Protocol):
         """One sentence about the index. Raises IndexUnavailable when it is not usable."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Renewable(Protocol):
+    """An index whose collections can be made anew as the settings say, from the vectors they hold."""
+
+    def rebuild(self, collection: str) -> int: ...
 
 
 def check_vectors(vectors: Vectors, dimension: int, collection: str) -> None:

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
+import numpy as np
 import qdrant_edge as edge
 
 from engine import ids
 from engine.errors import IndexUnavailable, UserError
 from engine.files import write_durably
-from engine.index.base import CollectionInfo, Hit, IndexPoint, check_binding, check_vectors, nearest
+from engine.index.base import CollectionInfo, Hit, IndexPoint, Page, check_binding, check_vectors, nearest
 from engine.providers.base import Vectors
 
 _BATCH = 1000
@@ -89,7 +90,14 @@ class EdgeIndex:
             shard.handle.flush()
 
     def search(
-        self, collection: str, vector: Vectors, limit: int, spec_id: str, document_ids: Sequence[str] | None = None
+        self,
+        collection: str,
+        vector: Vectors,
+        limit: int,
+        spec_id: str,
+        document_ids: Sequence[str] | None = None,
+        *,
+        exact: bool | None = None,
     ) -> list[Hit]:
         with self._use(collection) as shard:
             if shard is None or (document_ids is not None and not document_ids):
@@ -109,6 +117,21 @@ class EdgeIndex:
                 return [_hit(point) for point in handle.query(request)]
 
             return nearest(fetch, limit)
+
+    def read(self, collection: str, start: str | None = None, limit: int = 1000) -> Page:
+        with self._use(collection) as shard:
+            if shard is None:
+                return Page([], np.zeros((0, 0), np.float32), None)
+            request = edge.ScrollRequest(
+                offset=None if start is None else UUID(start), limit=limit, with_payload=True, with_vector=True
+            )
+            records, following = shard.handle.scroll(request)
+            vectors = np.array([record.vector for record in records], np.float32).reshape(-1, shard.binding.dimension)
+            return Page(
+                [_stored(record) for record in records],
+                vectors,
+                None if following is None else UUID(str(following)).hex,
+            )
 
     def count(self, collection: str, spec_id: str | None = None, document_id: str | None = None) -> int:
         with self._use(collection) as shard:
@@ -281,6 +304,11 @@ def _filter(spec_id: str | None, document_ids: Sequence[str] | None) -> edge.Fil
 
 def _hit(point: edge.ScoredPoint) -> Hit:
     return Hit(UUID(str(point.id)).hex, str((point.payload or {})["document_id"]), point.score)
+
+
+def _stored(record: edge.Record) -> IndexPoint:
+    payload = record.payload or {}
+    return IndexPoint(UUID(str(record.id)).hex, str(payload["document_id"]), str(payload["spec_id"]))
 
 
 def _close_quietly(handle: edge.EdgeShard) -> None:

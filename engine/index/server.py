@@ -1,35 +1,39 @@
 """The index on a Qdrant server or cluster, with the same contract as the embedded one.
 
-The embedding model a collection is bound to stands in the collection's metadata, written by the call that creates it.
+The embedding model a collection is bound to stands in the collection's metadata, written by the call that creates it. `server_layout.py`
+says how collections are made and named.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import numpy as np
 from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from engine import ids
 from engine.errors import BadSetting, IndexUnavailable
-from engine.index.base import CollectionInfo, Hit, IndexPoint, check_binding, check_vectors, nearest
+from engine.index import server_layout as layout
+from engine.index.base import CollectionInfo, Hit, IndexPoint, Page, check_binding, check_vectors, nearest
+from engine.index.server_layout import Binding, Layout
 from engine.providers.base import Vectors
 
-_BATCH_NUMBERS = 1_000_000
-"""Vector components in one request: about 12 MB of JSON, where a server takes 32 MB by default."""
+_BATCH_NUMBERS = 256_000
+"""Vector components in one request: about 3 MB of JSON, 1,000 vectors of 256 numbers."""
+
+_OLDEST = (1, 16)
+"""First version of Qdrant that keeps metadata of collections."""
 
 _TIMEOUT_SECONDS = 60
-
-
-class _Binding(NamedTuple):
-    model: str
-    dimension: int
 
 
 class ServerIndex:
@@ -38,18 +42,27 @@ class ServerIndex:
     Raises BadSetting for an address that is none.
     """
 
-    def __init__(self, url: str, api_key: str | None = None, client: QdrantClient | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None = None,
+        client: QdrantClient | None = None,
+        layout: Layout | None = None,
+    ) -> None:
         self._place, self._client = _place(url), client or _connect(url, api_key)
-        self._bindings: dict[str, _Binding] = {}
+        self._layout = layout = layout or Layout()
+        self._writes = threading.Semaphore(layout.writes)
+        self._bindings: dict[str, Binding] = {}
         self._lock = threading.Lock()
 
     def ensure(self, collection: str, model: str, dimension: int) -> None:
-        asked = _Binding(model, dimension)
+        asked = Binding(model, dimension)
         with self._lock, self._in_words():
             if not self._client.collection_exists(collection):
-                self._create(collection, asked)
+                self._layout.create(self._client, layout.first(collection), asked)
+                layout.point_at(self._client, collection, layout.first(collection))
             # Read each time: another process may have made the collection anew with another model.
-            bound = self._read_binding(collection)
+            bound = layout.read_binding(self._client, collection)
             if bound is None:
                 raise IndexUnavailable(
                     f"{collection} on the Qdrant server at {self._place} was not made by Chunkscope, or the server is too old to keep metadata. "
@@ -58,8 +71,7 @@ class ServerIndex:
             check_binding(collection, bound, asked)
             if self._bindings.get(collection) != bound:
                 # Also for a collection that was there: its creator may have been killed before this point.
-                for field in ("document_id", "spec_id"):
-                    self._client.create_payload_index(collection, field, models.PayloadSchemaType.KEYWORD, wait=True)
+                layout.index_fields(self._client, collection)
                 self._bindings[collection] = bound
 
     def upsert(self, collection: str, points: Sequence[IndexPoint], vectors: Vectors) -> None:
@@ -72,13 +84,37 @@ class ServerIndex:
             if binding is None:
                 raise IndexUnavailable(_gone(collection))
             check_vectors(vectors, binding.dimension, collection)
-            size = max(1, _BATCH_NUMBERS // binding.dimension)
-            for start in range(0, len(points), size):
-                part = slice(start, start + size)
+            self._write(collection, points, vectors)
+
+    def _write(self, collection: str, points: Sequence[IndexPoint], vectors: Vectors) -> None:
+        """Send batches side by side, at most `writes` of them in the whole process, each made into JSON only when it is its turn."""
+
+        def put(part: slice) -> None:
+            with self._writes:
                 self._client.upsert(collection, _point_structs(points[part], vectors[part]), wait=True)
 
+        size = max(1, _BATCH_NUMBERS // vectors.shape[1])
+        parts = [slice(start, start + size) for start in range(0, len(points), size)]
+        if len(parts) == 1:
+            put(parts[0])
+            return
+        pool = ThreadPoolExecutor(min(self._layout.writes, len(parts)), "upsert")
+        try:
+            for _ in pool.map(put, parts):
+                pass
+        finally:
+            # After a batch that failed, those that were not sent stay unsent.
+            pool.shutdown(cancel_futures=True)
+
     def search(
-        self, collection: str, vector: Vectors, limit: int, spec_id: str, document_ids: Sequence[str] | None = None
+        self,
+        collection: str,
+        vector: Vectors,
+        limit: int,
+        spec_id: str,
+        document_ids: Sequence[str] | None = None,
+        *,
+        exact: bool | None = None,
     ) -> list[Hit]:
         if document_ids is not None and not document_ids:
             return []
@@ -88,6 +124,7 @@ class ServerIndex:
                 return []
             check_vectors(vector, binding.dimension, collection)
             query, which = vector.tolist(), _filter(spec_id, document_ids)
+            params = layout.search_params(not self._layout.graph if exact is None else exact)
 
             def fetch(count: int) -> list[Hit]:
                 found = self._client.query_points(
@@ -95,12 +132,27 @@ class ServerIndex:
                     query=query,
                     query_filter=which,
                     limit=count,
-                    search_params=models.SearchParams(exact=True),
+                    search_params=params,
                     with_payload=["document_id"],
                 )
                 return [_hit(point) for point in found.points]
 
             return nearest(fetch, limit)
+
+    def read(self, collection: str, start: str | None = None, limit: int = 1000) -> Page:
+        with self._in_words():
+            binding = self._binding(collection)
+            if binding is None:
+                return Page([], np.zeros((0, 0), np.float32), None)
+            records, after = self._client.scroll(
+                collection,
+                limit=limit,
+                offset=None if start is None else str(UUID(start)),
+                with_payload=True,
+                with_vectors=True,
+            )
+        vectors = np.array([record.vector for record in records], np.float32).reshape(-1, binding.dimension)
+        return Page([_stored(record) for record in records], vectors, None if after is None else UUID(str(after)).hex)
 
     def count(self, collection: str, spec_id: str | None = None, document_id: str | None = None) -> int:
         with self._in_words():
@@ -121,12 +173,52 @@ class ServerIndex:
         with self._lock, self._in_words():
             self._bindings.pop(collection, None)
             if self._client.collection_exists(collection):
-                self._client.delete_collection(collection)
+                self._client.delete_collection(layout.targets(self._client).get(collection, collection))
+
+    def rebuild(self, collection: str) -> int:
+        """Copy a collection into a new one that is made as the settings say now, let its name stand for that one, and drop the old one.
+
+        Searches go on meanwhile. Returns the number of points. Raises IndexUnavailable, also when points were written or removed while
+        they were copied; the old collection is then still the one in use.
+        """
+        with self._lock, self._in_words():
+            binding = self._binding(collection)
+            if binding is None:
+                raise IndexUnavailable(_gone(collection))
+            old = layout.targets(self._client).get(collection, collection)
+            new = layout.following(collection, old)
+            if self._client.collection_exists(new):
+                self._client.delete_collection(new)
+            self._layout.create(self._client, new, binding)
+            start: str | None = None
+            while True:
+                page = self.read(collection, start)
+                if page.points:
+                    self._write(new, page.points, page.vectors)
+                start = page.following
+                if start is None:
+                    break
+            before, copied = (self._client.count(name, exact=True).count for name in (old, new))
+            if before != copied:
+                self._client.delete_collection(new)
+                raise IndexUnavailable(
+                    f"{collection} was changed while it was copied ({before} points, {copied} copied). It is in use as it was. "
+                    "Rebuild it when nothing is being indexed."
+                )
+            if old == collection:
+                # An alias cannot take the name of a collection that is there.
+                self._client.delete_collection(old)
+            layout.point_at(self._client, collection, new)
+            if old != collection:
+                self._client.delete_collection(old)
+            return copied
 
     def collections(self) -> list[CollectionInfo]:
         with self._in_words():
-            names = sorted(found.name for found in self._client.get_collections().collections)
-            bound = [(name, self._read_binding(name)) for name in names]
+            names = {target: alias for alias, target in layout.targets(self._client).items()}
+            found = [each.name for each in self._client.get_collections().collections]
+            shown = sorted(names.get(name, name) for name in found if name in names or not layout.is_left_over(name))
+            bound = [(name, layout.read_binding(self._client, name)) for name in shown]
             return [
                 CollectionInfo(name, *binding, self._client.count(name, exact=True).count, None)
                 for name, binding in bound
@@ -135,39 +227,26 @@ class ServerIndex:
 
     def health(self) -> str:
         with self._in_words():
+            version = self._client.info().version
             found = self._client.get_collections().collections
-        return f"The Qdrant server at {self._place} answers and holds {len(found)} collections."
+        numbers = re.match(r"(\d+)\.(\d+)", version)
+        if numbers and (int(numbers[1]), int(numbers[2])) < _OLDEST:
+            raise IndexUnavailable(
+                f"The Qdrant server at {self._place} has version {version}, and Chunkscope needs {_OLDEST[0]}.{_OLDEST[1]} or newer. "
+                "Nothing was changed. Update the server, or use that of docker-compose.yml."
+            )
+        return f"The Qdrant server at {self._place} (version {version}) answers and holds {len(found)} collections."
 
     def close(self) -> None:
         self._client.close()
 
-    def _create(self, collection: str, binding: _Binding) -> None:
-        try:
-            self._client.create_collection(
-                collection,
-                vectors_config=models.VectorParams(size=binding.dimension, distance=models.Distance.COSINE),
-                # Search is exact, so the server need not build a graph.
-                hnsw_config=models.HnswConfigDiff(m=0),
-                metadata=binding._asdict(),
-            )
-        except UnexpectedResponse as error:
-            # Another process created it in the meantime; `ensure` checks what it is bound to.
-            if error.status_code != 409 and not self._client.collection_exists(collection):
-                raise
-
-    def _binding(self, collection: str) -> _Binding | None:
+    def _binding(self, collection: str) -> Binding | None:
         bound = self._bindings.get(collection)
         if bound is None and self._client.collection_exists(collection):
-            bound = self._read_binding(collection)
+            bound = layout.read_binding(self._client, collection)
             if bound is not None:
                 self._bindings[collection] = bound
         return bound
-
-    def _read_binding(self, collection: str) -> _Binding | None:
-        metadata = self._client.get_collection(collection).config.metadata or {}
-        if "model" not in metadata or "dimension" not in metadata:
-            return None
-        return _Binding(str(metadata["model"]), int(metadata["dimension"]))
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
@@ -228,6 +307,11 @@ def _filter(spec_id: str | None, document_ids: Sequence[str] | None) -> models.F
 
 def _hit(point: models.ScoredPoint) -> Hit:
     return Hit(UUID(str(point.id)).hex, str((point.payload or {})["document_id"]), point.score)
+
+
+def _stored(record: models.Record) -> IndexPoint:
+    payload = record.payload or {}
+    return IndexPoint(UUID(str(record.id)).hex, str(payload["document_id"]), str(payload["spec_id"]))
 
 
 def _gone(collection: str) -> str:

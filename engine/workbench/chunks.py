@@ -7,8 +7,10 @@ from typing import Any
 
 from engine import documents as reading
 from engine import indexing
-from engine.errors import NeedsModel
-from engine.index.base import CollectionInfo
+from engine.errors import BadRequest, NeedsModel
+from engine.index import recall
+from engine.index.base import CollectionInfo, Renewable
+from engine.index.recall import Recall
 from engine.metrics import chunk_quality
 from engine.models import ChunkSet, StrategySpec
 from engine.providers.guide import runs_here
@@ -131,6 +133,21 @@ class Chunks(Documents):
             self._index.drop(collection.name)
         self._store.forget_index()
         return len(collections)
+
+    def renew_collections(self) -> dict[str, int]:
+        """Copy every collection of a Qdrant server into one made as the settings say now, while searches go on. Returns the points of each.
+
+        Calls no model. Raises BadRequest for the embedded index, IndexUnavailable.
+        """
+        if not isinstance(self._index, Renewable):
+            raise BadRequest(
+                "The embedded index has no settings to renew. Nothing was changed. Set QDRANT_URL for a Qdrant server, or use `reindex` after a change of model."
+            )
+        return {info.name: self._index.rebuild(info.name) for info in self._index.collections()}
+
+    def measure_recall(self, queries: int = 100, k: int = 10) -> list[Recall]:
+        """What approximate search misses in each collection that holds points. Raises IndexUnavailable."""
+        return [recall.measure(self._index, info.name, queries, k) for info in self._index.collections() if info.points]
 
     def collections(self) -> list[CollectionInfo]:
         return self._index.collections()

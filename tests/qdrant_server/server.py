@@ -31,6 +31,7 @@ class QdrantServer:
         self.in_flight = 0
         self.most_in_flight = 0
         """Most writes of points that were served at once."""
+        self.last_query: BODY = {}
         self.counting = threading.Lock()
         self._http = _Http(("127.0.0.1", port), _Handler)
         self._http.owner = self
@@ -91,6 +92,7 @@ class QdrantServer:
                     collection.upsert(body["points"])
                     return done
                 case ("POST", "points", "query"):
+                    self.last_query = body
                     return {"points": collection.query(body)}
                 case ("POST", "points", "scroll"):
                     return collection.scroll(body)

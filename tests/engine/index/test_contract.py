@@ -193,3 +193,19 @@ def test_threads_write_and_search_at_once(index: ChunkIndex, collection: str) ->
         thread.join()
     assert failures == []
     assert index.count(collection) == 40
+
+
+def test_what_is_stored_is_read_page_by_page_in_the_order_of_ids(index: ChunkIndex, collection: str) -> None:
+    points = [point(str(number), f"d{number % 2}", f"s{number % 3}") for number in range(7)]
+    index.upsert(collection, points, rows(*[(number, 1) for number in range(7)]))
+    read, start, pages = [], None, 0
+    while pages == 0 or start is not None:
+        page = index.read(collection, start, 3)
+        assert page.vectors.shape == (len(page.points), 2)
+        assert np.linalg.norm(page.vectors, axis=1) == pytest.approx(np.ones(len(page.points)), abs=1e-6)
+        read += page.points
+        start, pages = page.following, pages + 1
+    assert read == sorted(points)
+    assert pages == 3
+    empty = index.read("never_made_collection")
+    assert (empty.points, empty.following) == ([], None)

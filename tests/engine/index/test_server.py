@@ -6,17 +6,25 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
+from engine import ids
 from engine.errors import BadSetting, IndexMismatch, IndexUnavailable
-from engine.index import IndexPoint, open_index
+from engine.index import Hit, IndexPoint, Page, open_index, recall, server
 from engine.index.server import ServerIndex
+from engine.index.server_layout import Layout
 from engine.settings import load_settings
+from tests.qdrant_server import QdrantServer
 
-pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Payload indexes have no effect:UserWarning"),
+    # A key sent without encryption; the test server is on this machine.
+    pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection:UserWarning"),
+]
 
 POINT = IndexPoint("0" * 32, "doc", "spec")
 EAST = np.array([[1, 0]], dtype=np.float32)
@@ -121,3 +129,178 @@ def test_a_collection_that_another_process_made_anew_is_noticed() -> None:
     with pytest.raises(IndexMismatch, match="another model"):
         one.ensure("sentence_collection", "wordllama", 2)
     client.close()
+
+
+def many(number: int, dimension: int) -> tuple[list[IndexPoint], np.ndarray]:
+    points = [IndexPoint(ids.digest(str(place)), f"d{place % 5}", "spec") for place in range(number)]
+    return points, np.random.default_rng(3).normal(size=(number, dimension)).astype(np.float32)
+
+
+def test_a_new_collection_is_made_as_the_settings_say(qdrant_server: QdrantServer) -> None:
+    settings = load_settings(
+        qdrant_url=qdrant_server.url,
+        qdrant_shard_number=3,
+        qdrant_replication_factor=2,
+        qdrant_write_consistency_factor=2,
+        qdrant_on_disk=True,
+        qdrant_quantization="scalar",
+        qdrant_search="hnsw",
+    )
+    index = open_index(settings)
+    index.ensure("sentence_collection", "wordllama", 4)
+    collection = qdrant_server.collections.require("sentence_collection")
+    assert qdrant_server.collections.names() == ["sentence_collection-1"]
+    config = collection.config
+    assert (config["shard_number"], config["replication_factor"], config["write_consistency_factor"]) == (3, 2, 2)
+    assert (config["on_disk_payload"], config["vectors"]["on_disk"], config["hnsw_config"]["m"]) == (True, True, 16)
+    assert config["quantization_config"]["scalar"]["type"] == "int8"
+    index.close()
+
+
+def test_binary_quantization_and_no_graph(qdrant_server: QdrantServer) -> None:
+    index = open_index(load_settings(qdrant_url=qdrant_server.url, qdrant_quantization="binary"))
+    index.ensure("sentence_collection", "wordllama", 4)
+    config = qdrant_server.collections.require("sentence_collection").config
+    assert "binary" in config["quantization_config"]
+    assert config["hnsw_config"]["m"] == 0
+    index.close()
+
+
+@pytest.mark.parametrize("writes", [1, 3])
+def test_batches_are_written_side_by_side_and_no_more_than_allowed(
+    qdrant_server: QdrantServer, writes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_BATCH_NUMBERS", 80)
+    index = ServerIndex(qdrant_server.url, layout=Layout(writes=writes))
+    index.ensure("sentence_collection", "wordllama", 8)
+    points, vectors = many(200, 8)
+    both = [threading.Thread(target=index.upsert, args=("sentence_collection", points, vectors)) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert index.count("sentence_collection") == 200
+    assert 1 <= qdrant_server.most_in_flight <= writes
+    index.close()
+
+
+def test_a_batch_that_fails_is_said_in_words(qdrant_server: QdrantServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_BATCH_NUMBERS", 80)
+    index = ServerIndex(qdrant_server.url)
+    index.ensure("sentence_collection", "wordllama", 8)
+    qdrant_server.collections.drop("sentence_collection-1")
+    with pytest.raises(IndexUnavailable, match="lost a collection"):
+        index.upsert("sentence_collection", *many(200, 8))
+    index.close()
+
+
+def test_a_collection_is_renewed_behind_its_name(qdrant_server: QdrantServer) -> None:
+    index = ServerIndex(qdrant_server.url)
+    points, vectors = many(300, 8)
+    index.ensure("sentence_collection", "wordllama", 8)
+    index.upsert("sentence_collection", points, vectors)
+    before = index.search("sentence_collection", vectors[0], 20, "spec")
+
+    renewing = ServerIndex(qdrant_server.url, layout=Layout(quantization="scalar", graph=True))
+    # What a renewal that was killed leaves is no obstacle, and is no collection to anybody.
+    qdrant_server.collections.create("sentence_collection-2", {"vectors": {"size": 3, "distance": "Cosine"}})
+    assert [info.name for info in index.collections()] == ["sentence_collection"]
+    assert renewing.rebuild("sentence_collection") == 300
+    assert qdrant_server.collections.names() == ["sentence_collection-2"]
+    assert qdrant_server.collections.require("sentence_collection").config["hnsw_config"]["m"] == 16
+    # The process that knew the old one goes on as if nothing had happened.
+    assert index.search("sentence_collection", vectors[0], 20, "spec") == before
+    assert [(info.name, info.points) for info in index.collections()] == [("sentence_collection", 300)]
+    index.drop("sentence_collection")
+    assert qdrant_server.collections.names() == []
+    assert qdrant_server.collections.aliases() == []
+    for each in (index, renewing):
+        each.close()
+
+
+def test_a_collection_under_its_own_name_is_used_and_renewed(qdrant_server: QdrantServer) -> None:
+    made = {
+        "vectors": {"size": 2, "distance": "Cosine"},
+        "hnsw_config": {"m": 0},
+        "metadata": {"model": "wordllama", "dimension": 2},
+    }
+    qdrant_server.collections.create("sentence_collection", made)
+    index = ServerIndex(qdrant_server.url)
+    index.ensure("sentence_collection", "wordllama", 2)
+    index.upsert("sentence_collection", [POINT], EAST)
+    assert index.rebuild("sentence_collection") == 1
+    assert qdrant_server.collections.names() == ["sentence_collection-1"]
+    assert len(index.search("sentence_collection", EAST[0], 5, "spec")) == 1
+    index.close()
+
+
+def test_a_collection_that_changes_while_it_is_copied_stays_in_use(
+    qdrant_server: QdrantServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, other = ServerIndex(qdrant_server.url), ServerIndex(qdrant_server.url)
+    index.ensure("sentence_collection", "wordllama", 2)
+    index.upsert("sentence_collection", [POINT], EAST)
+    read = ServerIndex.read
+
+    def read_and_write(self: ServerIndex, *arguments: Any) -> Page:
+        page = read(self, *arguments)
+        other.upsert("sentence_collection", [POINT._replace(chunk_id="1" * 32)], EAST)
+        return page
+
+    monkeypatch.setattr(ServerIndex, "read", read_and_write)
+    with pytest.raises(IndexUnavailable, match=r"changed while it was copied \(2 points, 1 copied\)"):
+        index.rebuild("sentence_collection")
+    assert qdrant_server.collections.names() == ["sentence_collection-1"]
+    assert index.count("sentence_collection") == 2
+    with pytest.raises(IndexUnavailable, match="index them again"):
+        index.rebuild("absent_collection")
+    for each in (index, other):
+        each.close()
+
+
+def test_approximate_search_is_measured_against_exact_search(qdrant_server: QdrantServer) -> None:
+    index = ServerIndex(qdrant_server.url, layout=Layout(graph=True))
+    points, vectors = many(1500, 16)
+    index.ensure("sentence_collection", "wordllama", 16)
+    index.upsert("sentence_collection", points, vectors)
+    found = recall.measure(index, "sentence_collection", 30, 10)
+    assert (found.queries, found.k) == (30, 10)
+    assert found.mean is not None
+    assert found.worst is not None
+    assert 0.8 < found.mean <= 1.0
+    assert found.worst <= found.mean
+    assert recall.measure(index, "absent_collection", 30, 10).mean is None
+    index.close()
+
+
+def test_recall_is_the_share_of_the_nearest_that_were_found() -> None:
+    wanted = [Hit("a", "d", 0.9), Hit("b", "d", 0.8), Hit("c", "d", 0.7), Hit("e", "d", 0.6)]
+    assert recall.share_found(wanted, [wanted[0], wanted[2], Hit("f", "d", 0.5)]) == 0.5
+    assert recall.share_found(wanted, [*wanted[:3], Hit("as near", "d", 0.6)]) == 1.0
+    assert recall.share_found([], []) == 1.0
+
+
+def test_the_search_that_the_settings_name_is_the_one_that_is_sent(qdrant_server: QdrantServer) -> None:
+    for graph, given, expected in ((False, None, True), (True, None, False), (True, True, True), (False, False, False)):
+        index = ServerIndex(qdrant_server.url, layout=Layout(graph=graph))
+        index.ensure("sentence_collection", "wordllama", 2)
+        index.search("sentence_collection", EAST[0], 1, "spec", exact=given)
+        assert qdrant_server.last_query["params"]["exact"] is expected
+        index.close()
+
+
+def test_a_server_that_is_too_old_or_wants_a_key_says_so() -> None:
+    with QdrantServer(version="1.9.2") as old:
+        index = ServerIndex(old.url)
+        with pytest.raises(IndexUnavailable, match=r"version 1\.9\.2, and Chunkscope needs 1\.16"):
+            index.health()
+        index.close()
+    with QdrantServer(api_key="sesame") as locked:
+        for key in (None, "wrong"):
+            index = ServerIndex(locked.url, key)
+            with pytest.raises(IndexUnavailable, match="refuses the key"):
+                index.health()
+            index.close()
+        index = ServerIndex(locked.url, "sesame")
+        assert "version 1.19.1" in index.health()
+        index.close()
