@@ -42,7 +42,13 @@ def embed(text: str, dimension: int) -> NDArray[np.float32]:
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
-def encoded(vector: NDArray[np.float32], encoding_format: str | None) -> Any:
+@lru_cache(maxsize=5_000)
+def _in_base64(text: str, dimension: int) -> str:
+    return base64.b64encode(embed(text, dimension).astype("<f4").tobytes()).decode()
+
+
+def encoded(text: str, dimension: int, encoding_format: str | None) -> Any:
+    """The vector of a text as it is sent: little-endian float32 in base64, or a list of numbers."""
     if encoding_format == "base64":
-        return base64.b64encode(vector.astype("<f4").tobytes()).decode()
-    return [round(float(value), 7) for value in vector]
+        return _in_base64(text, dimension)
+    return [round(float(value), 7) for value in embed(text, dimension)]

@@ -17,7 +17,7 @@ from typing import Any
 from engine import tokens
 from tests.fake_openai import answers
 from tests.fake_openai.batches import Batches
-from tests.fake_openai.embeddings import DIMENSIONS, dimension_of, embed, encoded
+from tests.fake_openai.embeddings import DIMENSIONS, dimension_of, encoded
 from tests.fake_openai.faults import SPOILING, SPOILING_SHAPE, Fault, Faults, error_body
 
 MAX_INPUTS = 2048
@@ -60,8 +60,8 @@ class Counters:
 class FakeOpenAI:
     """The server. `with FakeOpenAI() as server: server.url` is the base URL for a client.
 
-    `latency`: seconds every call takes. `key`: the only key it accepts (None: any). `lacks`: request parameters it refuses, as older
-    servers do (`json_schema`, `json_object`, `stream_options`, `temperature`, `max_tokens`, `base64` is ignored instead).
+    `latency`: seconds every call takes, the work on its answer included. `key`: the only key it accepts (None: any).
+    `lacks`: request parameters it refuses, as older servers do (`json_schema`, `json_object`, `stream_options`, `temperature`, `max_tokens`, `base64` is ignored instead).
     `max_batch`: most inputs of an embedding request; more is HTTP 413. `script(body)`: the text to answer, or None for the usual answer.
     `cached_share`: share of the prompt reported as cached. `bend(answer)`: changes an answer, or an event of a stream, before it is sent.
     """
@@ -153,6 +153,8 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     wbufsize = -1
     server: _Server
+    _due = 0.0
+    """When the answer may begin: the work on it is part of the latency and not added to it."""
 
     @property
     def fake(self) -> FakeOpenAI:
@@ -160,6 +162,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Silent: a test's output is its own."""
+
+    def send_response(self, code: int, message: str | None = None) -> None:
+        time.sleep(max(0.0, self._due - time.monotonic()))
+        super().send_response(code, message)
 
     def do_GET(self) -> None:
         if self.path == "/v1/models":
@@ -218,9 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, path: str, body: dict[str, Any], key: str) -> None:
         shown = self.fake.faults.drawn(path)
-        pause = self.fake.latency + (shown["latency"].seconds if "latency" in shown else 0.0)
-        if pause:
-            time.sleep(pause)
+        self._due = time.monotonic() + self.fake.latency + (shown["latency"].seconds if "latency" in shown else 0.0)
         if "hang" in shown:
             self.fake.stopped.wait(shown["hang"].seconds or None)
             raise _Cut
@@ -305,7 +309,7 @@ class _Handler(BaseHTTPRequestHandler):
         dimension = dimension_of(body["model"], body.get("dimensions")) + ("wrong_dimension" in shown)
         encoding_format = None if "base64" in self.fake.lacks else body.get("encoding_format")
         data: list[dict[str, Any]] = [
-            {"object": "embedding", "index": index, "embedding": encoded(embed(text, dimension), encoding_format)}
+            {"object": "embedding", "index": index, "embedding": encoded(text, dimension, encoding_format)}
             for index, text in enumerate(inputs)
         ]
         if "shuffled" in shown:
