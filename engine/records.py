@@ -188,6 +188,8 @@ class Query(Record):
     seconds: dict[str, float] = Field(default_factory=dict)
     """Latency breakdown of this query: retrieve, generate, total."""
     usage: UsageRecord = UsageRecord()
+    first_usage: UsageRecord | None = None
+    """What the answer cost when it was first written, where this query took it from the cache."""
     request_id: str
     created_at: datetime
 
@@ -416,6 +418,8 @@ class Plan(Record):
     """The run stops before it would cost more; what is finished is kept."""
     baseline: str | None = None
     """Spec id the others are compared with; the first spec when None."""
+    batch: bool = False
+    """Whether answers and verdicts go through the provider's batch endpoint: within a day, at the batch price."""
 
 
 class Experiment(Record):

@@ -33,6 +33,8 @@ from engine.strategies.source import Source
 
 __all__ = ["DryRun", "DryRunner", "Range"]
 
+BATCHED: tuple[StageName, ...] = ("answers", "judge", "calibration")
+"""Stages that an overnight run sends as batches."""
 INDEX_STAGES: tuple[StageName, ...] = ("context", "embedding")
 
 ANSWER_TOKENS = (15.0, 60.0)
@@ -151,10 +153,18 @@ class _Estimate:
         expected = _sum(None if cost is None else cost.expected for cost in costs)
         high = _sum(None if cost is None else cost.high for cost in costs)
         self._note(stages, prepared, expected, high)
+        others = _sum(
+            None if stage.cost_usd is None else stage.cost_usd.expected
+            for stage in stages
+            if stage.stage not in BATCHED
+        )
         return DryRun(
             estimated_calls=round(sum(stage.calls.expected for stage in stages)),
             estimated_cost_usd=expected,
             high_cost_usd=high,
+            overnight_cost_usd=None
+            if others is None
+            else _sum([others, *(self._overnight_cost(name) for name in BATCHED)]),
             high_ask_usd=self._high_ask(stages),
             questions=len(self._questions),
             cells=len(self._questions) * len(self._plan.specs) * len(answer_seeds(self._plan, self._models)),
@@ -499,7 +509,7 @@ class _Estimate:
         }[name]
         cost: Range | None = NOTHING
         if model is not None and stage.calls.high > 0:
-            cost = self._cost(model.model, stage)
+            cost = self._cost(model.model, stage, self._plan.batch and name in BATCHED)
         return StageEstimate(
             stage=name,
             model=None if model is None else model.model,
@@ -510,9 +520,17 @@ class _Estimate:
             cost_usd=cost,
         )
 
-    def _cost(self, model: str, stage: _Stage) -> Range | None:
+    def _overnight_cost(self, name: StageName) -> float | None:
+        """Expected dollars of a stage at the batch price."""
+        estimate = self._stage_estimate(name)
+        if estimate.cost_usd is None:
+            return None
+        return estimate.cost_usd.expected * (1.0 if self._plan.batch else self._runner.prices.batch_factor)
+
+    def _cost(self, model: str, stage: _Stage, batch: bool) -> Range | None:
+        prices = self._runner.prices
         values = [
-            self._runner.prices.cost(model, round(getattr(stage.input, each)), round(getattr(stage.output, each)))
+            prices.cost(model, round(getattr(stage.input, each)), round(getattr(stage.output, each)), batch=batch)
             for each in ("low", "expected", "high")
         ]
         if any(value is None for value in values):
@@ -539,6 +557,12 @@ class _Estimate:
             notes.append(f"{cached:,} calls are answered from the cache and cost nothing.")
         if self._is_bundled or self._is_local:
             notes.append("Embeddings are computed on this machine: no calls, no cost.")
+        if plan.batch:
+            prices = self._runner.prices
+            notes.append(
+                f"Answers and verdicts go through the provider's batch endpoint: each stage ends within a day, at {prices.batch_factor:.0%} "
+                f"of the price (table of {prices.as_of}). Contexts and embeddings are asked for directly."
+            )
         if plan.answers and self._models.chat is None:
             notes.append("Answers are extractive, no model writes them.")
         if plan.judge and self._models.judge is None:

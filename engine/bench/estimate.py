@@ -66,6 +66,8 @@ class DryRun(Record):
     """Expected dollars; None when a price is unknown."""
     high_cost_usd: float | None
     """Dollars if every reply is as long as it may be and every verdict is asked for twice; None when a price is unknown."""
+    overnight_cost_usd: float | None
+    """Expected dollars with answers and verdicts at the batch price; None when a price is unknown."""
     high_ask_usd: float | None
     """Dollars of one answer and its verdict at the high end, on average; None when a price is unknown."""
     questions: int

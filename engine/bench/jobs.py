@@ -19,9 +19,13 @@ from engine.store.jobs import LEASE_SECONDS
 logger = logging.getLogger(__name__)
 
 KIND = "benchmark"
+OVERNIGHT = "overnight"
+"""Benchmarks that wait for a provider's batches most of the time, so that they must not keep others from running."""
 WAITING: tuple[JobState, ...] = ("queued", "running")
 WORKERS = 2
 """Benchmarks that run at once in one process; more wait in the queue."""
+OVERNIGHT_WORKERS = 4
+"""The same of overnight benchmarks."""
 AGAIN_SECONDS = 5.0
 """Pause before the end of a run is stored once more, where the database could not be written."""
 
@@ -48,7 +52,7 @@ class JobRunner:
         with self._adding:
             self._check_room(owner)
             self._store.create_experiment(experiment)
-            job = self._add(experiment.experiment_id, owner)
+            job = self._add(experiment, owner)
         self.start()
         return job
 
@@ -64,14 +68,16 @@ class JobRunner:
                 return job
             self._check_room(owner if job is None else job.owner)
             self._store.delete_cells(experiment_id, _failed(experiment))
+            self._store.forget_batch_calls(experiment_id, but=("ok", "waiting"))
             self._store.conclude_experiment(experiment_id, None)
             self._store.finish_experiment(experiment_id, "running")
-            job = self._add(experiment_id, owner) if job is None else self._store.requeue_job(experiment_id)
+            job = self._add(experiment, owner) if job is None else self._store.requeue_job(experiment_id)
         self.start()
         return job
 
-    def _add(self, experiment_id: str, owner: str) -> Job:
-        return self._store.add_job(KIND, {"experiment_id": experiment_id}, owner, experiment_id)
+    def _add(self, experiment: Experiment, owner: str) -> Job:
+        kind = OVERNIGHT if experiment.plan.batch else KIND
+        return self._store.add_job(kind, {"experiment_id": experiment.experiment_id}, owner, experiment.experiment_id)
 
     def _check_room(self, owner: str) -> None:
         if self._store.count_jobs(WAITING) >= self._limit:
@@ -91,10 +97,11 @@ class JobRunner:
             if self._closing:
                 return
             self._threads = [thread for thread in self._threads if thread.is_alive()]
-            while len(self._threads) < WORKERS:
-                thread = threading.Thread(target=self._work, name="benchmark", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            for kind, most in ((KIND, WORKERS), (OVERNIGHT, OVERNIGHT_WORKERS)):
+                for _ in range(most - sum(thread.name == kind for thread in self._threads)):
+                    thread = threading.Thread(target=self._work, args=(kind,), name=kind, daemon=True)
+                    self._threads.append(thread)
+                    thread.start()
             self._wake.notify_all()
 
     def close(self) -> None:
@@ -105,12 +112,12 @@ class JobRunner:
         for thread in self._threads:
             thread.join()
 
-    def _work(self) -> None:
+    def _work(self, kind: str) -> None:
         while True:
             with self._wake:
                 if self._closing:
                     return
-                job = self._store.take_job(self._holder, [KIND])
+                job = self._store.take_job(self._holder, [kind])
                 if job is None:
                     self._wake.wait(timeout=LEASE_SECONDS)
                     continue

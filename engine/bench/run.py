@@ -7,16 +7,17 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from engine.answer import SentenceVectors
 from engine.asking import Limits
-from engine.bench import closed_book, summary
+from engine.bench import closed_book, overnight, summary
 from engine.bench.conclude import conclude
 from engine.bench.dry_run import DryRun
 from engine.bench.open_spec import Indexes, OpenSpec, Parts
+from engine.bench.overnight import Overnight
 from engine.bench.plan import answer_seeds, judged_by
 from engine.bench.spending import Spending
 from engine.errors import BudgetExceeded, IndexUnavailable, ModelCallFailed, StoreUnavailable, UserError
@@ -38,7 +39,7 @@ OPEN_SPECS = 4
 UNAVAILABLE_LIMIT = 5
 """Calls in a row that end with a model out of reach, each after its own retries, before the run stops instead of failing every question."""
 
-Stage = Literal["index", "ask"]
+Stage = Literal["index", "ask", "batch"]
 Ended = Literal["finished", "cancelled"]
 
 
@@ -49,7 +50,7 @@ class Event:
     stage: Stage
     spec: StrategySpec
     done: int
-    """Units finished in this stage of this spec: documents for `index`, questions (times repeats) for `ask`."""
+    """Units finished in this stage of this spec: documents for `index`, questions (times repeats) for `ask`, calls for `batch`."""
     total: int
     error: str | None = None
     spent_usd: float | None = None
@@ -62,7 +63,8 @@ Emit = Callable[[Event], None]
 class Runner:
     """Carries out experiments against one set of models, index and store.
 
-    `estimate`: the dry run of an experiment, asked only where there is a budget to keep.
+    `estimate`: the dry run of an experiment, asked only where there is a budget to keep. `poll_seconds`: between two looks at an
+    overnight batch.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Runner:
         limits: Limits,
         askers: int,
         estimate: Callable[[Experiment], DryRun],
+        poll_seconds: float = 60.0,
     ) -> None:
         self.store = store
         self.index = index
@@ -82,6 +85,7 @@ class Runner:
         self.limits = limits
         self.askers = askers
         self.estimate = estimate
+        self.poll_seconds = poll_seconds
 
     def run(self, experiment: Experiment, emit: Emit, cancelled: Callable[[], bool]) -> Ended:
         """Do what is not done yet and store the outcome, including what it says. `cancelled`: it was told to stop or met its budget.
@@ -90,17 +94,37 @@ class Runner:
         stored as failed with that sentence, everything finished is kept, and another run continues.
         """
         try:
-            return _Work(self, experiment, emit, cancelled).run()
+            if experiment.plan.batch:
+                return self._run_overnight(experiment, emit, cancelled)
+            return _Work(self, experiment, emit, cancelled).run() or "finished"
         except UserError as error:
             with suppress(StoreUnavailable):
                 self.store.finish_experiment(experiment.experiment_id, "failed", error.message)
             raise
 
+    def _run_overnight(self, experiment: Experiment, emit: Emit, cancelled: Callable[[], bool]) -> Ended:
+        """Pass after pass over the open questions, each after the batches it waits for."""
+        experiment_id = experiment.experiment_id
+        batches = Overnight(self.store, experiment_id, self.models, self.poll_seconds)
+        while (ended := _Work(self, experiment, emit, cancelled, batches).run()) is None:
+            batches.settle(lambda done, total: emit(Event("batch", overnight.SPEC, done, total)), cancelled)
+            experiment = self.store.experiment(experiment_id, cells=False)
+        if ended == "finished":
+            batches.finish()
+        return ended
+
 
 class _Work:
-    """The state of one run."""
+    """The state of one run, or of one pass of an overnight run."""
 
-    def __init__(self, runner: Runner, experiment: Experiment, emit: Emit, cancelled: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        experiment: Experiment,
+        emit: Emit,
+        cancelled: Callable[[], bool],
+        batches: Overnight | None = None,
+    ) -> None:
         self._runner = runner
         self._store = runner.store
         self._experiment = experiment
@@ -109,13 +133,16 @@ class _Work:
         self._lock = threading.Lock()
         self._stopped_by: UserError | None = None
         self._unavailable = 0
+        self._batches = batches
+        self._deferred = 0
+        self._models = runner.models if batches is None else batches.models
         self._seeds = answer_seeds(experiment.plan, runner.models)
         self._done = set(self._store.finished_cells(experiment.experiment_id))
         self._before = {result.spec.spec_id: result for result in self._store.spec_results(experiment.experiment_id)}
         self._writer = _CellWriter(self._store, experiment.experiment_id)
         self._parts = Parts(
             experiment,
-            runner.models,
+            self._models,
             runner.index,
             runner.store,
             runner.source,
@@ -129,7 +156,8 @@ class _Work:
         self._calibration_cost = 0.0
         self._spending, self._index_costs, self._ask_cost = self._budget()
 
-    def run(self) -> Ended:
+    def run(self) -> Ended | None:
+        """None: questions wait for overnight batches."""
         runner, experiment = self._runner, self._experiment
         with ThreadPoolExecutor(INDEXERS + 1, "index") as indexers, ThreadPoolExecutor(runner.askers, "ask") as askers:
             self._calibrate(askers)
@@ -143,6 +171,10 @@ class _Work:
             self._ask_closed_book(askers)
         for asked in self._asked:
             asked.result()
+        if self._deferred and not self._stopping():
+            self._check_batches()
+            if not self._stopping():
+                return None
         error = self._stopped_by
         if error is not None and not isinstance(error, BudgetExceeded):
             raise error
@@ -171,6 +203,21 @@ class _Work:
         calibrating = estimate.stage("calibration").cost_usd
         self._calibration_cost = 0.0 if calibrating is None else calibrating.high / len(calibration.cases())
         return spending, costs, (estimate.high_ask_usd or 0.0)
+
+    def _check_batches(self) -> None:
+        """Stop before batches that might cost more than is left of the budget."""
+        batches, budget = self._batches, self._experiment.plan.budget_usd
+        if batches is None or budget is None or not batches.has_waiting:
+            return
+        done = {_unit(*cell) for cell in self._store.finished_cells(self._experiment.experiment_id)}
+        calibrated = self._store.experiment(self._experiment.experiment_id, cells=False).calibration is not None
+        owed = batches.unrecorded_usd(lambda unit: unit in done or (calibrated and unit == overnight.CALIBRATION))
+        self._spending.add("owed", owed)
+        try:
+            with self._spending.unit("batches", self._deferred * self._ask_cost):
+                pass
+        except BudgetExceeded as error:
+            self._stop(error)
 
     # Stopping
 
@@ -235,7 +282,7 @@ class _Work:
     def _calibrate(self, askers: ThreadPoolExecutor) -> None:
         """Have the judge score cases whose verdict is known, once per experiment, before anything else."""
         experiment = self._experiment
-        judge, before = judged_by(experiment.plan, self._runner.models), experiment.calibration
+        judge, before = judged_by(experiment.plan, self._models), experiment.calibration
         if judge is None or (before is not None and before.scored):
             return
         judged = list(askers.map(lambda case: self._judge_case(judge, case), calibration.cases()))
@@ -248,8 +295,10 @@ class _Work:
         if self._stopping():
             return None
         try:
-            with self._spending.unit("calibration", self._calibration_cost):
+            with self._unit(overnight.CALIBRATION) as unit, self._reserved("calibration", self._calibration_cost):
                 result = calibration.judge_case(judge, case)
+                if self._is_deferred(unit):
+                    return None
                 self._spending.add("calibration", result.judgement.usage.cost_usd)
                 return result
         except BudgetExceeded as error:
@@ -258,7 +307,7 @@ class _Work:
 
     def _ask_closed_book(self, askers: ThreadPoolExecutor) -> None:
         """Queue the questions of the closed-book baseline, where the plan asks for it."""
-        plan, chat = self._experiment.plan, self._runner.models.chat
+        plan, chat = self._experiment.plan, self._models.chat
         if not plan.closed_book or self._stopping():
             return
         if chat is None:
@@ -334,8 +383,13 @@ class _Work:
                 self._close(asking)
 
     def _ask_one(self, asking: _Asking, question: Question, repeat: int) -> None:
-        with self._spending.unit("ask", self._ask_cost):
+        name = _unit(asking.opened.spec.spec_id, question.question_id, repeat)
+        with self._unit(name) as unit, self._reserved("ask", self._ask_cost):
             cell, error = asking.opened.ask(question, repeat, self._seeds[repeat])
+            if self._is_deferred(unit):
+                return
+            if unit is not None and unit.batched:
+                cell = overnight.without_times(cell)
             self._spending.add("ask", summary.total(cell.usage).cost_usd)
         if self._is_fatal(error):
             return
@@ -344,6 +398,22 @@ class _Work:
             asking.finished += 1
             finished = asking.finished
         self._note("ask", asking.opened.spec, finished, asking.total, cell.error)
+
+    def _unit(self, name: str) -> AbstractContextManager[overnight.Unit | None]:
+        """Calls inside belong to one answer or verdict, where they come from batches."""
+        return nullcontext() if self._batches is None else self._batches.unit(name)
+
+    def _reserved(self, kind: str, estimate_usd: float) -> AbstractContextManager[None]:
+        """The cost of one unit, which batches that were answered have caused already. Raises BudgetExceeded."""
+        return self._spending.unit(kind, estimate_usd) if self._batches is None else nullcontext()
+
+    def _is_deferred(self, unit: overnight.Unit | None) -> bool:
+        """Whether a call of the unit waits for a batch; the unit is then done again when that is answered."""
+        if unit is None or not unit.deferred:
+            return False
+        with self._lock:
+            self._deferred += 1
+        return True
 
     def _close(self, asking: _Asking) -> None:
         """All questions of a spec are asked, or the run stops: its row is stored, and its chunks are given up."""
@@ -361,6 +431,11 @@ class _Work:
         self, stage: Stage, spec: StrategySpec, done: int, total: int | None = None, error: str | None = None
     ) -> None:
         self._emit(Event(stage, spec, done, done if total is None else total, error, self._spending.spent_usd))
+
+
+def _unit(spec_id: str, question_id: str, repeat: int) -> str:
+    """Names the cell that pays for calls of a batch."""
+    return f"{spec_id}/{question_id}/{repeat}"
 
 
 class _Asking:

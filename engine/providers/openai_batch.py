@@ -176,7 +176,7 @@ class BatchChat:
             try:
                 return self._chat.batch_reply(request, ChatCompletion.construct(**body))
             except (BadAnswer, AttributeError, TypeError):
-                return self._failed("invalid_output", "was answered with something that is not a valid reply")
+                return self._failed("unavailable", "was answered with something that is not a valid reply")
         code = _code(error) or _code(body.get("error") if isinstance(body, dict) else None)
         if code == "batch_expired":
             return self._failed("timeout", f"was not answered within {WINDOW_HOURS} hours")

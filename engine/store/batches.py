@@ -16,7 +16,7 @@ class BatchRecords(Database):
         """Note a batch that is about to be sent, with its calls, in place of earlier attempts at them."""
         table = batch_calls
         with self.write() as connection:
-            connection.execute(self.insert(batches).values(batch.model_dump(), created_at=self.now()))
+            connection.execute(self.insert(batches).values({**batch.model_dump(), "created_at": self.now()}))
             for part in slices([call.key for call in calls]):
                 mine = and_(table.c.experiment_id == batch.experiment_id, table.c.key.in_(part))
                 connection.execute(delete(table).where(mine))

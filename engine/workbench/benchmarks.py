@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from engine import ids, report
 from engine.asking import Limits
-from engine.bench import gate, history
+from engine.bench import gate, history, overnight
 from engine.bench import plan as planning
 from engine.bench.dry_run import DryRun, DryRunner
 from engine.bench.gate import Check
@@ -102,6 +102,7 @@ class Benchmarks(Asking):
         documents = [self._store.document_info(document_id) for document_id in plan.document_ids]
         question_set = question_set or self.question_set(plan.question_set_id)
         planning.check(plan, documents, question_set)
+        overnight.check(plan, self.models)
         return self._dry_runner().estimate(plan, question_set.questions)
 
     def _dry_runner(self) -> DryRunner:
@@ -271,6 +272,7 @@ class Benchmarks(Asking):
         documents = [self._store.document_info(document_id) for document_id in plan.document_ids]
         question_set = history.frozen_questions(repeats) if repeats else self.question_set(plan.question_set_id)
         planning.check(plan, documents, question_set)
+        overnight.check(plan, self.models)
         costs = self.models.chat is not None or not planning.is_local(self.models)
         cost = self._dry_runner().estimate(plan, question_set.questions).estimated_cost_usd if costs else 0.0
         planning.check_budget(plan, cost)
@@ -286,4 +288,13 @@ class Benchmarks(Asking):
             return self._dry_runner().estimate(experiment.plan, experiment.questions)
 
         limits = Limits.of(self.settings)
-        return Runner(self._store, self._index, self.models, self._source, limits, askers, estimate)
+        return Runner(
+            self._store,
+            self._index,
+            self.models,
+            self._source,
+            limits,
+            askers,
+            estimate,
+            self.settings.batch_poll_seconds,
+        )

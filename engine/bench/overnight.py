@@ -1,0 +1,404 @@
+"""Answers and verdicts of a benchmark through the provider's batch endpoint: within a day, at a lower price.
+
+The benchmark itself is not told twice. A run goes through its questions as always; a call that nobody has answered yet is set aside
+instead of made, and its question stays open. When all are asked, what was set aside is sent as batches, and when those are answered
+the run goes through its open questions again. Answers come first, verdicts on them next, a judge's second tries last.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from engine import ids
+from engine.errors import BadRequest, ModelCallFailed, NotFound
+from engine.models import StrategySpec
+from engine.providers.base import NO_USAGE, ChatModel, ChatReply, ChatRequest, Models, Probe, Usage
+from engine.providers.cache import CachedChat
+from engine.records import Plan, QuestionResult
+from engine.store import Store
+from engine.store.records import Batch, BatchCall
+
+if TYPE_CHECKING:
+    from engine.providers.openai_batch import BatchChat, Line
+
+logger = logging.getLogger(__name__)
+
+PURPOSES = frozenset({"answer", "judge"})
+"""Calls that can wait for a night. Contexts are written directly: what follows them needs them."""
+MOST_TRIES = 2
+"""Batches a call is sent in before it counts as failed."""
+LONGEST_HOURS = 25.0
+"""A provider that cannot be reached is asked again for so long: a batch's day, and one hour more."""
+SPEC = StrategySpec(strategy_name="overnight", params={}, label="overnight batches")
+"""Under which the progress of a run shows how far its batches are."""
+CALIBRATION = "calibration"
+"""Payer of the calls that calibrate the judge."""
+
+_NOT_MEASURED = ("generate", "judge", "total")
+"""Times of a question that a batch has no part in."""
+_LOOK = 0.5
+"""Seconds between looks at whether the run was cancelled, while a batch is waited for."""
+_OUT_OF_REACH = frozenset({"unavailable", "timeout", "rate_limited"})
+
+Watch = Callable[[int, int], None]
+"""Told how many of the calls that were sent are answered, and how many were sent."""
+
+
+def check(plan: Plan, models: Models) -> None:
+    """Raises BadRequest when a plan that is to run overnight has nothing that could be sent."""
+    if plan.batch and not (isinstance(models.chat, CachedChat) and (plan.answers or plan.closed_book)):
+        raise BadRequest(
+            "An overnight run sends answers and verdicts to the batch endpoint of a chat model, and this benchmark has no answers of one. "
+            "Nothing was started. Set OPENAI_API_KEY and let it answer, or start it without overnight."
+        )
+
+
+@dataclass
+class Unit:
+    """What one thread is working on: the calls of one answer or verdict."""
+
+    name: str
+    deferred: bool = False
+    batched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A call that was set aside."""
+
+    model: str
+    request: ChatRequest
+    payer: str
+    attempts: int
+    """Batches it was in before."""
+
+
+class Overnight:
+    """The batches of one run of an experiment. Safe to ask from several threads; `settle` is called between two passes.
+
+    `poll_seconds`: time between two looks at a batch. `most_calls`, `most_bytes`: limits of one batch.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        experiment_id: str,
+        models: Models,
+        poll_seconds: float,
+        most_calls: int | None = None,
+        most_bytes: int | None = None,
+    ) -> None:
+        from engine.providers import openai_batch
+
+        self._store = store
+        self._experiment_id = experiment_id
+        self._poll_seconds = poll_seconds
+        self._most_calls = most_calls or openai_batch.MOST_CALLS
+        self._most_bytes = most_bytes or openai_batch.MOST_BYTES
+        self._lock = threading.Lock()
+        self._own = threading.local()
+        self._calls = {call.key: call for call in store.batch_calls(experiment_id)}
+        self._waiting: dict[str, _Waiting] = {}
+        self._known: dict[str, ChatRequest] = {}
+        self._chats: dict[str, CachedChat] = {}
+        self.models = replace(models, chat=self._deferring(models.chat), judge=self._deferring(models.judge))
+
+    def _deferring(self, chat: ChatModel | None) -> ChatModel | None:
+        if not isinstance(chat, CachedChat):
+            return chat
+        name, known = chat.model, self._chats.get(chat.model)
+        if known is not None and _server(known) != _server(chat):
+            name = f"{chat.model} (judge)"
+        self._chats[name] = chat
+        return _DeferringChat(name, chat, self._answer)
+
+    # One pass
+
+    @contextmanager
+    def unit(self, name: str) -> Iterator[Unit]:
+        """The calls this thread makes inside belong to the answer or verdict `name`."""
+        unit = self._own.unit = Unit(name)
+        try:
+            yield unit
+        finally:
+            del self._own.unit
+
+    def _answer(self, model: str, chat: CachedChat, request: ChatRequest) -> ChatReply:
+        """What a batch or the cache has answered; otherwise the call is set aside, and the unit with it."""
+        unit: Unit = self._own.unit
+        key = chat.key(request)
+        with self._lock:
+            self._known[key] = request
+            call = self._calls.get(key)
+        if call is not None and (call.status == "ok" or (call.status != "waiting" and self._is_final(call))):
+            reply = self._reply(call)
+            if reply is not None:
+                unit.batched = True
+                return reply if call.payer == unit.name else replace(reply, usage=NO_USAGE, from_cache=True)
+        if call is None:
+            stored = chat.stored(request)
+            if stored is not None:
+                return stored
+        unit.deferred = True
+        if call is None or call.status != "waiting":
+            attempts = 0 if call is None else call.attempts
+            payer = unit.name if call is None else call.payer
+            with self._lock:
+                self._waiting.setdefault(key, _Waiting(model, request, payer, attempts))
+        return ChatReply("cancelled", detail="The call waits for an overnight batch.")
+
+    @staticmethod
+    def _is_final(call: BatchCall) -> bool:
+        """A reply that the model gave is one, usable or not; what no model has seen is asked once more."""
+        return call.status in ("refused", "invalid_output") or call.attempts >= MOST_TRIES
+
+    def _reply(self, call: BatchCall) -> ChatReply | None:
+        stored = self._store.batch_reply(self._experiment_id, call.key)
+        return None if stored is None else _read(stored)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether calls were set aside."""
+        with self._lock:
+            return bool(self._waiting)
+
+    def unrecorded_usd(self, is_recorded: Callable[[str], bool]) -> float | None:
+        """Dollars of calls whose answer or verdict is not stored yet; None when a price is unknown."""
+        costs = [call.cost_usd for call in self._calls.values() if not is_recorded(call.payer)]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+    # Between two passes
+
+    def settle(self, watch: Watch, cancelled: Callable[[], bool]) -> None:
+        """Send what was set aside and wait until everything that was sent is answered, or the run is cancelled.
+
+        Raises ModelCallFailed when the server refuses a batch or cannot be reached for long; what was sent stays on record.
+        """
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        self._take_up()
+        for model in dict.fromkeys(each.model for each in waiting.values()):
+            if not cancelled():
+                self._send(model, {key: each for key, each in waiting.items() if each.model == model})
+        self._wait(watch, cancelled)
+        self._calls = {call.key: call for call in self._store.batch_calls(self._experiment_id)}
+
+    def finish(self) -> None:
+        """The run has ended and every cell holds its replies; the reply cache keeps those that were ok."""
+        self._store.forget_batch_calls(self._experiment_id)
+
+    def _open(self) -> list[Batch]:
+        return [each for each in self._store.batches(self._experiment_id) if each.state != "read"]
+
+    def _take_up(self) -> None:
+        """Batches that an earlier process was sending when it ended: the server knows whether it has them."""
+        for batch in self._open():
+            if batch.provider_id is None:
+                found = self._provider(batch.model).find(batch.batch_id)
+                if found is None:
+                    self._store.drop_batch(batch.batch_id)
+                else:
+                    self._store.set_batch(batch.batch_id, "validating", found)
+
+    def _provider(self, model: str) -> BatchChat:
+        from engine.providers.openai_batch import BatchChat
+        from engine.providers.openai_chat import OpenAIChat
+
+        chat = self._chats.get(model)
+        if chat is None or not isinstance(chat.inner, OpenAIChat):
+            raise ModelCallFailed(
+                f"A batch of this run waits at the provider for {model}, which is no longer a model in use. It is kept. "
+                "Set LLM_MODEL or JUDGE_MODEL as it was and resume.",
+                "unavailable",
+            )
+        return BatchChat(chat.inner)
+
+    def _send(self, model: str, waiting: dict[str, _Waiting]) -> None:
+        provider = self._provider(model)
+        lines = [provider.line(key, each.request) for key, each in waiting.items()]
+        for part in _parts(lines, self._most_calls, self._most_bytes):
+            batch = Batch(
+                batch_id=ids.new_id(),
+                experiment_id=self._experiment_id,
+                model=model,
+                state="creating",
+                calls=len(part),
+            )
+            calls = [
+                BatchCall(
+                    key=line.call_id,
+                    batch_id=batch.batch_id,
+                    payer=waiting[line.call_id].payer,
+                    attempts=waiting[line.call_id].attempts + 1,
+                )
+                for line in part
+            ]
+            self._store.begin_batch(batch, calls)
+            try:
+                provider_id = provider.create(batch.batch_id, part)
+            except ModelCallFailed as error:
+                if getattr(error, "status_code", None) in (400, 404, 405, 422):
+                    self._store.drop_batch(batch.batch_id)
+                    raise ModelCallFailed(
+                        f"{model} takes no batches here. Nothing was sent, and what is finished is kept. "
+                        f"Start the benchmark without overnight. The server said: {error.message}",
+                        error.cause,
+                    ) from None
+                raise
+            self._store.set_batch(batch.batch_id, "validating", provider_id)
+            logger.info("sent a batch of %d calls to %s", len(part), model)
+
+    def _wait(self, watch: Watch, cancelled: Callable[[], bool]) -> None:
+        pause = threading.Event()
+        calls = sum(batch.calls for batch in self._open())
+        done: dict[str, int] = {}
+        silent = 0.0
+        while batches := self._open():
+            for batch in batches:
+                try:
+                    done[batch.batch_id] = self._look(batch)
+                    silent = 0.0
+                except ModelCallFailed as error:
+                    if error.cause not in _OUT_OF_REACH or silent > LONGEST_HOURS * 3600:
+                        raise
+                    logger.warning("a batch could not be looked at: %s", error.message)
+            watch(sum(done.values()), calls)
+            left = self._poll_seconds if self._open() else 0.0
+            silent += left
+            while left > 0 and not cancelled():
+                pause.wait(min(left, _LOOK))
+                left -= _LOOK
+            if cancelled():
+                self._cancel_if_asked()
+                return
+
+    def _look(self, batch: Batch) -> int:
+        """One look at a batch; its replies are stored when it has ended. Returns the calls that have ended."""
+        provider = self._provider(batch.model)
+        state = provider.state(batch.provider_id or "")
+        if state.state == "failed":
+            self._store.drop_batch(batch.batch_id)
+            said = f" ({state.problem})" if state.problem else ""
+            raise ModelCallFailed(
+                f"The provider refused a batch of {batch.calls} calls to {batch.model}{said}. Nothing of it is billed, and what is finished is kept. "
+                "Correct what it says, or wait until earlier batches have ended, and resume.",
+                "invalid_output",
+            )
+        if not state.ended:
+            self._store.set_batch(batch.batch_id, state.state)
+            return state.done
+        chat = self._chats[batch.model]
+        calls = [call for call in self._store.batch_calls(self._experiment_id) if call.batch_id == batch.batch_id]
+        requests = {call.key: self._known[call.key] for call in calls if call.key in self._known}
+        replies = provider.replies(state, requests)
+        ended = []
+        for call in calls:
+            reply = replies.get(call.key) or ChatReply(
+                "unavailable",
+                detail=f"A call to {batch.model} in an overnight batch came back without a readable answer. Resume to ask it again.",
+            )
+            chat.keep(call.key, reply)
+            ended.append(
+                call.model_copy(
+                    update={"status": reply.status, "cost_usd": reply.usage.cost_usd, "reply": _written(reply)}
+                )
+            )
+        self._store.end_batch(batch.batch_id, "read", ended)
+        provider.clear(state)
+        return batch.calls
+
+    def _cancel_if_asked(self) -> None:
+        """A run that someone cancels takes its batches back; one whose process merely ends leaves them to be answered."""
+        try:
+            asked = self._store.job(self._experiment_id).cancel_requested
+        except NotFound:
+            asked = True
+        for batch in self._open() if asked else ():
+            if batch.provider_id is not None:
+                self._provider(batch.model).cancel(batch.provider_id)
+
+
+class _DeferringChat:
+    """A chat model whose answers and verdicts come from batches; whatever else is asked of it is asked directly."""
+
+    def __init__(
+        self, name: str, inner: CachedChat, answer: Callable[[str, CachedChat, ChatRequest], ChatReply]
+    ) -> None:
+        self._name = name
+        self._inner = inner
+        self._answer = answer
+
+    @property
+    def model(self) -> str:
+        return self._inner.model
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        if request.purpose not in PURPOSES:
+            return self._inner.complete(request)
+        return self._answer(self._name, self._inner, request)
+
+    def complete_many(
+        self,
+        requests: Sequence[ChatRequest],
+        cancelled: Callable[[], bool] = lambda: False,
+        on_reply: Callable[[int, ChatReply], None] | None = None,
+    ) -> list[ChatReply]:
+        return self._inner.complete_many(requests, cancelled, on_reply)
+
+    def stream(self, request: ChatRequest) -> Generator[str, None, ChatReply]:
+        return self._inner.stream(request)
+
+    def probe(self) -> Probe:
+        return self._inner.probe()
+
+
+def without_times(cell: QuestionResult) -> QuestionResult:
+    """A cell without the times of calls that a batch has answered: they say nothing about the model."""
+    seconds = {stage: value for stage, value in cell.seconds.items() if stage not in _NOT_MEASURED}
+    query = cell.query
+    if query is not None:
+        own = {stage: value for stage, value in query.seconds.items() if stage not in _NOT_MEASURED}
+        query = query.model_copy(update={"seconds": own})
+    return cell.model_copy(update={"seconds": seconds, "query": query})
+
+
+def _server(chat: CachedChat) -> str:
+    return str(getattr(chat.inner, "scope", ""))
+
+
+def _parts(lines: Sequence[Line], most_calls: int, most_bytes: int) -> Iterator[list[Line]]:
+    """Lines in batches of at most so many calls and bytes."""
+    part: list[Line] = []
+    size = 0
+    for line in lines:
+        if part and (len(part) >= most_calls or size + line.size > most_bytes):
+            yield part
+            part, size = [], 0
+        part.append(line)
+        size += line.size
+    if part:
+        yield part
+
+
+def _written(reply: ChatReply) -> str:
+    return json.dumps(
+        {
+            "status": reply.status,
+            "text": reply.text,
+            "data": reply.data,
+            "detail": reply.detail,
+            "usage": list(reply.usage),
+            "extra": dict(reply.extra),
+        }
+    )
+
+
+def _read(stored: str) -> ChatReply:
+    values = json.loads(stored)
+    return ChatReply(**{**values, "usage": Usage(*values["usage"])})
