@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from app import money
+from app import money, trust
 from app.overlay import WINDOW, Reveal, overlay
 from app.states import guard, show_error
 from app.text import counted, plain, shortened
 from engine import Workbench
 from engine.judge.scores import MEASURES
 from engine.models import Span
-from engine.records import Query, Question, RetrievedChunk
+from engine.records import CalibrationSummary, Judgement, Query, Question, RetrievedChunk
 
 PLACE = "evidence.place"
 """Session key: what the evidence pane shows, as `(query id, document id, start, end, turn)`."""
@@ -59,6 +59,12 @@ def cost_line(query: Query) -> str:
     if query.usage.calls:
         parts.append(f"{query.usage.input_tokens:,} tokens in, {query.usage.output_tokens:,} out")
         parts.append(money.dollars(query.usage.cost_usd))
+    if query.first_usage is not None:
+        paid = query.first_usage
+        parts.append("answer from the cache" if query.usage.calls else "from the cache, no cost")
+        parts.append(
+            f"first paid: {paid.input_tokens:,} tokens in, {paid.output_tokens:,} out, {money.dollars(paid.cost_usd)}"
+        )
     return plain(", ".join(parts))
 
 
@@ -86,29 +92,43 @@ def _hit(query: Query, hit: RetrievedChunk) -> None:
     )
 
 
-def judged(query: Query) -> None:
-    """The judge's scores with their reasons; what has no score says why."""
+def judged(query: Query, calibration: CalibrationSummary | None) -> None:
+    """The judge's scores with its accuracy beside them and their reasons; what has no score says why."""
     judgement = query.judgement
     if judgement is None:
         return
-    st.caption(f"Judged by {plain(judgement.judge_model)} in {counted(judgement.calls, 'call')}")
-    for measure in MEASURES:
-        title, status, value = measure.replace("_", " "), judgement.status[measure], getattr(judgement, measure)
-        if status != "scored":
-            st.text(f"{title}: not scored ({status.replace('_', ' ')})")
-        else:
-            st.text(f"{title}: {('yes' if value else 'no') if isinstance(value, bool) else f'{value:.1f} of 10'}")
-    if judgement.detail:
-        st.text(judgement.detail)
-    if judgement.claims:
-        st.dataframe(
-            pd.DataFrame(
-                {"claim": claim.text, "verdict": claim.verdict.replace("_", " "), "the judge's quote": claim.quote}
-                for claim in judgement.claims
-            ),
-            hide_index=True,
-            alt="Claims of the answer and the judge's verdicts",
-        )
+    with st.container(border=True, gap="xsmall"):
+        st.caption(f"Judged by {plain(judgement.judge_model)} in {counted(judgement.calls, 'call')}")
+        st.caption(f":material/balance: {plain(trust.in_short(judgement.judge_model, calibration))}")
+        for measure in MEASURES:
+            st.text(f"{measure.replace('_', ' ')}: {_score(judgement, measure)}")
+        if judgement.detail:
+            st.text(judgement.detail)
+        if judgement.relevance:
+            each = ", ".join(f"{rank}: {value}" for rank, value in sorted(judgement.relevance.items()))
+            st.caption(f"Relevance of the passages by rank, 0 to 5: {each}")
+        for claim in judgement.claims:
+            st.markdown(_VERDICTS[claim.verdict])
+            st.text(claim.text)
+            if claim.quote:
+                st.caption("The judge's quote" if claim.span else "The judge's quote, which is not in the text")
+                st.text(claim.quote)
+            else:
+                st.caption("The judge gave no quote.")
+
+
+_VERDICTS = {
+    "supported": ":material/check: **supported**",
+    "contradicted": ":material/close: **contradicted**",
+    "not_found": ":material/question_mark: **not found in the passages**",
+}
+
+
+def _score(judgement: Judgement, measure: str) -> str:
+    status, value = judgement.status[measure], getattr(judgement, measure)
+    if status != "scored":
+        return f"not scored ({status.replace('_', ' ')})"
+    return ("yes" if value else "no") if isinstance(value, bool) else f"{value:.1f} of 10"
 
 
 def judge_button(workbench: Workbench, query: Query, expected: str | None) -> None:

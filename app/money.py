@@ -15,6 +15,8 @@ def dollars(amount: float | None) -> str:
 
 def in_short(dry_run: DryRun) -> str:
     """Calls and cost of a dry run, as one sentence."""
+    if not dry_run.estimated_calls and any(stage.cached_calls for stage in dry_run.stages):
+        return "Every model call is in the cache: no cost."
     if not dry_run.estimated_calls:
         return "No model is called over the network: no cost."
     calls = f"About {dry_run.estimated_calls:,} model calls"

@@ -6,6 +6,7 @@ import threading
 
 from engine.live import LiveAsk
 from engine.recent import Recent
+from engine.records import CalibrationSummary
 from engine.settings import Settings
 from engine.workbench import Workbench
 
@@ -14,6 +15,9 @@ _workbench: Workbench | None = None
 
 asking: Recent[str, LiveAsk] = Recent(64)
 """Questions being answered, by request id: a reader may leave the page and come back to them."""
+
+calibrations: Recent[str, CalibrationSummary] = Recent(16)
+"""How judges did on the calibration cases, by model."""
 
 
 def workbench(settings: Settings | None = None) -> Workbench:

@@ -5,12 +5,66 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from app import money, results, runtime
 from app.states import guard
 from app.text import counted, plain
 from engine import Workbench
-from engine.records import Experiment
+from engine.records import CalibrationSummary, Experiment
 
 REPEATS, SAMPLE = 3, 10
+LOOKED_AT = 5
+"""Experiments of a judge searched for its calibration."""
+
+
+def calibration_of(workbench: Workbench, judge_model: str) -> CalibrationSummary | None:
+    """How a judge did on the calibration cases: in this process, or before one of its newest experiments; None when neither is known."""
+    kept = runtime.calibrations.get(judge_model)
+    if kept is not None:
+        return kept
+    judged = [each for each in workbench.experiments() if each.judge_model == judge_model and each.status != "running"]
+    for summary in sorted(judged, key=lambda each: each.created_at, reverse=True)[:LOOKED_AT]:
+        found = results.load(workbench, summary.experiment_id).calibration
+        if found is not None and found.judge_model == judge_model and found.scored:
+            runtime.calibrations.keep(judge_model, found)
+            return found
+    return None
+
+
+def in_short(judge_model: str, calibration: CalibrationSummary | None) -> str:
+    """What a judge's scores are worth, as the one line that stands beside them."""
+    if calibration is None:
+        return f"{judge_model} is not calibrated: calibrate it before trusting these scores."
+    if not calibration.scored:
+        return f"{judge_model} gave no verdict on the {calibration.cases} calibration cases: do not trust these scores."
+    return f"Calibration: {calibration.in_words}"
+
+
+def calibrate_button(workbench: Workbench, key: str) -> None:
+    """Scores the judge in use on cases whose verdict is known; it calls the model, so it waits for a click."""
+    judge = workbench.models.judge
+    if judge is not None and st.button(
+        "Calibrate the judge",
+        key=key,
+        icon=":material/balance:",
+        help="Scores cases whose verdict is known. Calls the judge once per case; repeated calls come from the cache.",
+    ):
+        with guard(), st.spinner("Judging the cases"):
+            found = workbench.calibrate_judge().summary
+            if found.scored:
+                runtime.calibrations.keep(judge.model, found)
+                st.rerun()
+            st.error(plain(f"{found.in_words} The calls cost {money.dollars(found.usage.cost_usd)}. Try again later."))
+
+
+def beside_scores(workbench: Workbench, experiment: Experiment, key: str) -> None:
+    """The judge's accuracy, where an experiment shows its scores."""
+    if experiment.judge_model is None:
+        return
+    found = experiment.calibration or calibration_of(workbench, experiment.judge_model)
+    st.caption(f":material/balance: Judge. {plain(in_short(experiment.judge_model, found))}")
+    judge = workbench.models.judge
+    if found is None and judge is not None and judge.model == experiment.judge_model:
+        calibrate_button(workbench, key)
 
 
 def judge_panel(workbench: Workbench, experiment: Experiment) -> None:
@@ -22,8 +76,7 @@ def judge_panel(workbench: Workbench, experiment: Experiment) -> None:
     warning = experiment.judge_warning or workbench.judge_warning()
     if warning:
         st.warning(plain(warning))
-    if experiment.calibration is not None:
-        st.text(experiment.calibration.in_words)
+    beside_scores(workbench, experiment, "trust.calibrate")
     judged = [cell.usage["judge"].calls for cell in experiment.cells if "judge" in cell.usage]
     if judged:
         st.text(f"{sum(judged) / len(judged):.2f} calls per judged answer, calls answered from the cache not counted.")

@@ -15,7 +15,7 @@ from engine.models import Document, Span
 from engine.prompts import prompt
 from engine.providers.base import ChatReply, ChatRequest, Embedder, Vectors
 from engine.quotes import DeliveredText
-from engine.records import Citation, RetrievedChunk
+from engine.records import Citation, RetrievedChunk, UsageRecord
 from engine.strategies.asking import request
 from engine.strategies.sentences import sentence_spans
 
@@ -40,6 +40,8 @@ class Answer:
     citations: tuple[Citation, ...]
     model: str | None = None
     prompt_version: str | None = None
+    first_usage: UsageRecord | None = None
+    """What a reply from the cache cost when it was paid for."""
 
 
 SCHEMA: Mapping[str, Any] = {
@@ -106,7 +108,7 @@ def generated(
     version = prompt("answer").version
     text = reply.data["answer"].strip()
     if not reply.data["answered"] or not text:
-        return Answer("", False, (), model, version)
+        return Answer("", False, (), model, version, _first_usage(reply))
     delivered = DeliveredText(retrieved, document)
     by_rank = {hit.rank: hit for hit in retrieved}
     citations = []
@@ -121,7 +123,12 @@ def generated(
                 span=found.span if found else None,
             )
         )
-    return Answer(text, True, tuple(citations), model, version)
+    return Answer(text, True, tuple(citations), model, version, _first_usage(reply))
+
+
+def _first_usage(reply: ChatReply) -> UsageRecord | None:
+    paid = reply.extra.get("first_usage")
+    return None if paid is None else UsageRecord(**paid._asdict())
 
 
 def _has_answer(data: Any) -> bool:

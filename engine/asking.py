@@ -116,6 +116,7 @@ class Asker:
                     "citations": found.citations,
                     "model": found.model,
                     "prompt_version": found.prompt_version,
+                    "first_usage": found.first_usage,
                 }
             ended = time.perf_counter()
             update["seconds"] = {"retrieve": searched - began, "generate": ended - searched, "total": ended - began}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import answers, forms, money, runtime, state
+from app import answers, forms, money, runtime, state, trust
 from app.states import bench, guard, heading, no_documents, stale
 from app.text import plain, shortened
 from app.theme import titled
@@ -165,12 +165,18 @@ for column, label, query in zip(st.columns(len(queries)), labels, queries, stric
     with column, guard():
         st.markdown(f"**{plain(label)}**")
         answers.answer(query)
+judges = {query.query_id: query.judgement.judge_model for query in queries if query.judgement is not None}
+calibrations = {query_id: trust.calibration_of(workbench, model) for query_id, model in judges.items()}
 for column, query in zip(st.columns(len(queries)), queries, strict=True):
     with column, guard():
         answers.judge_button(workbench, query, asked.answer if asked else None)
-        answers.judged(query)
+        answers.judged(query, calibrations.get(query.query_id))
         answers.rating(workbench, query)
         answers.hits(query)
+
+judge = workbench.models.judge
+if judge is not None and any(judges[each] == judge.model and calibrations[each] is None for each in judges):
+    trust.calibrate_button(workbench, "ask.calibrate")
 
 st.subheader("In the document")
 with guard():

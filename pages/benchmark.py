@@ -9,8 +9,9 @@ import streamlit as st
 from app import answers, benchmark, downloads, figures, jobs, result_charts, results, state, tables
 from app.states import bench, empty, guard, heading, stale
 from app.text import counted, plain
-from app.trust import judge_panel
+from app.trust import beside_scores, calibration_of, judge_panel
 from engine import Workbench
+from engine.bench.summary import JUDGE
 from engine.records import Experiment, Query
 
 workbench = bench()
@@ -167,6 +168,8 @@ def heat(experiment: Experiment) -> None:
         )
         for metric in metrics:
             st.markdown(f"**{plain(results.title(metric))}**: {plain(results.explained(metric))}")
+    if any(metric.startswith(JUDGE) for metric in metrics):
+        beside_scores(workbench, experiment, "benchmark.calibrate.heat")
 
 
 def pick_cell() -> None:
@@ -302,6 +305,9 @@ def drill(experiment: Experiment, question_id: str) -> None:
         key=f"benchmark.drilled.{experiment.experiment_id}",
     )
     queries: list[Query] = []
+    calibration = experiment.calibration
+    if calibration is None and experiment.judge_model is not None:
+        calibration = calibration_of(workbench, experiment.judge_model)
     for column, spec_id in zip(st.columns(max(1, len(wanted))), wanted, strict=False):
         cell = workbench.cell(experiment.experiment_id, spec_id, question_id)
         with column:
@@ -311,7 +317,7 @@ def drill(experiment: Experiment, question_id: str) -> None:
                 continue
             queries.append(cell.query)
             answers.answer(cell.query)
-            answers.judged(cell.query)
+            answers.judged(cell.query, calibration)
             answers.hits(cell.query)
     gold = [gold.span for gold in question.gold]
     answers.evidence_pane(workbench, queries, gold)
@@ -334,27 +340,8 @@ def trust(experiment: Experiment) -> None:
     st.markdown("**Rules of thumb of the guide**")
     st.dataframe(results.thresholds(experiment), hide_index=True, alt="Five rules of thumb per strategy")
     judge_panel(workbench, experiment)
-    if workbench.models.judge is not None and experiment.calibration is None:
-        calibration()
     with st.expander("Settings, versions and inputs"):
         st.dataframe(results.facts(experiment), hide_index=True, alt="What is needed to repeat this experiment")
-
-
-def calibration() -> None:
-    """The judge on cases whose verdict is known; it calls the model, so it waits for a click."""
-    if st.button(
-        "Calibrate the judge",
-        key="benchmark.calibrate",
-        icon=":material/balance:",
-        help="Scores cases whose verdict is known. Calls the judge model once per case; repeated calls come from the cache.",
-    ):
-        with st.spinner("Judging the cases"):
-            found = workbench.calibrate_judge()
-        st.session_state["benchmark.calibration"] = (found.judge_model, found.correct, found.scored, len(found.results))
-    kept = st.session_state.get("benchmark.calibration")
-    if kept is not None:
-        model, correct, scored, cases = kept
-        st.text(f"{model}: {correct} of {scored} verdicts right; {cases - scored} of {cases} cases got no verdict.")
 
 
 def metric_picker(experiment: Experiment) -> str | None:
@@ -375,6 +362,8 @@ def metric_picker(experiment: Experiment) -> str | None:
         help="Recall at an equal number of tokens is the fair first choice; at a fixed number of chunks large chunks win.",
     )
     st.caption(plain(results.explained(metric)))
+    if metric.startswith(JUDGE):
+        beside_scores(workbench, experiment, "benchmark.calibrate.metric")
     return metric
 
 
