@@ -99,7 +99,7 @@ class Settings(BaseSettings):
         description="PostgreSQL address, such as postgresql+psycopg://user:password@host/name. Default: SQLite in DATA_DIR.",
     )
     database_connections: int = Field(
-        16, ge=2, le=500, description="Most connections of one process to PostgreSQL; more requests wait for one."
+        32, ge=2, le=500, description="Most connections of one process to PostgreSQL; more requests wait for one."
     )
     qdrant_url: str | None = Field(
         None, description="Qdrant server, such as http://localhost:6333. Default: the embedded index in DATA_DIR."
@@ -141,6 +141,12 @@ class Settings(BaseSettings):
     parse_memory_mb: int = Field(1024, ge=128, description="Memory one document may take to parse, in MB.")
     queue_limit: int = Field(100, ge=1, description="Most benchmarks that wait or run at once.")
     queue_limit_per_user: int = Field(20, ge=1, description="Most benchmarks of one user that wait or run at once.")
+    job_lease_seconds: float = Field(
+        60.0,
+        ge=3,
+        le=3600,
+        description="Seconds after which an app process that is silent counts as dead, and another that shares its PostgreSQL takes over its benchmarks.",
+    )
     host: str = Field("127.0.0.1", description="Address the app listens on.")
     port: int = Field(8501, ge=1, le=65535, description="Port the app listens on.")
     api_keys: SecretStr | None = Field(

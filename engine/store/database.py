@@ -10,14 +10,33 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, exc, make_url, text
+from sqlalchemy import (
+    URL,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Table,
+    create_engine,
+    event,
+    exc,
+    exists,
+    func,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.errors import BadRequest, BadSetting, StoreUnavailable
 from engine.store.migrations import migrate
 
 BUSY_SECONDS = 30.0
 """How long a write waits for another process's write before it gives up."""
+
+CONNECTIONS = 32
+"""Most connections to PostgreSQL at once; more operations wait for one."""
 
 SLICE = 500
 """Keys in one IN list: below the limit of host parameters of every SQLite build."""
@@ -28,14 +47,23 @@ T = TypeVar("T")
 class Database:
     """Connections to one database, migrated when it opens. Safe to use from several threads: every operation has its own connection.
 
-    `clock` gives the time in seconds since 1970, for leases and for what was used last.
+    `clock` gives the time in seconds since 1970, for leases and for what was used last. `connections`: most of them to PostgreSQL at once.
     """
 
-    def __init__(self, url: str, *, clock: Callable[[], float] = time.time, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        busy_seconds: float = BUSY_SECONDS,
+        connections: int = CONNECTIONS,
+    ) -> None:
         self._url = _parse(url)
         self._clock = clock
         self._sqlite = self._url.get_backend_name() == "sqlite"
-        self._engine = _sqlite_engine(self._url, busy_seconds) if self._sqlite else _postgres_engine(self._url)
+        self._engine = (
+            _sqlite_engine(self._url, busy_seconds) if self._sqlite else _postgres_engine(self._url, connections)
+        )
         # SQLite lets one connection write at a time and makes the others poll; waiting here is fair between threads.
         self._turn: AbstractContextManager[Any] = threading.Lock() if self._sqlite else nullcontext()
         try:
@@ -74,6 +102,13 @@ class Database:
     def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
         """An INSERT that can say what to do ON CONFLICT."""
         return sqlite.insert(table) if self._sqlite else postgresql.insert(table)
+
+    def json_has(self, field: Column[str], value: str) -> ColumnElement[bool]:
+        """Whether a column that holds a JSON list of strings has one of them; by its index on PostgreSQL."""
+        if self._sqlite:
+            each = func.json_each(field).table_valued("value")
+            return exists(select(each.c.value).where(each.c.value == value))
+        return func.chunkscope_jsonb(field, type_=JSONB).contains([value])
 
     def health(self) -> str:
         """One sentence about the database. Raises StoreUnavailable when it does not answer."""
@@ -165,11 +200,12 @@ def _sqlite_engine(url: URL, busy_seconds: float) -> Engine:
     return engine
 
 
-def _postgres_engine(url: URL) -> Engine:
+def _postgres_engine(url: URL, connections: int) -> Engine:
+    kept = max(1, connections // 4)
     return create_engine(
         url,
-        pool_size=8,
-        max_overflow=24,
+        pool_size=kept,
+        max_overflow=connections - kept,
         pool_timeout=BUSY_SECONDS,
         pool_pre_ping=True,
         pool_recycle=1800,

@@ -119,7 +119,7 @@ class ExperimentRecords(Database):
         given: dict[str, Any] = {
             "name": None if name is None else column(name),
             "note": None if note is None else column(note),
-            "tags": None if tags is None else json.dumps(sorted(set(tags))),
+            "tags": None if tags is None else json.dumps(sorted({column(tag) for tag in tags})),
             "pinned": pinned,
         }
         self._change(experiment_id, {field: value for field, value in given.items() if value is not None})
@@ -173,9 +173,18 @@ class ExperimentRecords(Database):
             raise _no_experiment(experiment_id)
         return found[0]
 
-    def experiments(self, status: str | None = None) -> list[ExperimentSummary]:
-        """All experiments, or those of one status, newest first."""
-        return self._summaries(*([] if status is None else [experiments.c.status == status]))
+    def experiments(
+        self, status: str | None = None, *, tag: str | None = None, pinned: bool | None = None
+    ) -> list[ExperimentSummary]:
+        """Experiments, newest first; all, or those of one status, with a tag, or pinned."""
+        which: list[ColumnElement[bool]] = []
+        if status is not None:
+            which.append(experiments.c.status == status)
+        if tag is not None:
+            which.append(self.json_has(experiments.c.tags, tag))
+        if pinned is not None:
+            which.append(experiments.c.pinned == pinned)
+        return self._summaries(*which)
 
     def spec_results(self, experiment_id: str) -> list[SpecResult]:
         """The results of the specs so far, by spec id."""

@@ -15,7 +15,7 @@ from engine.store.records import Job, JobState
 from engine.store.schema import jobs
 
 LEASE_SECONDS = 60.0
-"""How long a holder may stay silent. Renew it every third of that."""
+"""How long a holder may stay silent, by default."""
 
 
 class JobRecords(Database):
@@ -104,6 +104,10 @@ class JobRecords(Database):
         if progress is not None:
             values["progress"] = json.dumps(dict(progress))
         return self._as_holder(job_id, holder, values)
+
+    def release_job(self, job_id: str, holder: str) -> bool:
+        """Put a running job back into the queue, for a holder that stops; the next one goes on at once. False: it was no longer the holder's."""
+        return self._as_holder(job_id, holder, {**_WAITING, "updated_at": self.now()}) is not None
 
     def cancel_job(self, job_id: str) -> Job:
         """Cancel a job that waits at once; ask the holder of one that runs. An ended job stays as it is. Raises NotFound."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from engine.settings import Settings
 from engine.store.batches import BatchRecords
 from engine.store.caches import StoredReplyCache, StoredVectorCache
-from engine.store.database import BUSY_SECONDS
+from engine.store.database import BUSY_SECONDS, CONNECTIONS
 from engine.store.documents import DocumentRecords
 from engine.store.experiments import ExperimentRecords
 from engine.store.jobs import JobRecords
@@ -22,13 +22,20 @@ class Store(DocumentRecords, QuestionRecords, ExperimentRecords, JobRecords, Bat
     All raise StoreUnavailable when the database cannot be reached or written.
     """
 
-    def __init__(self, url: str, *, clock: Callable[[], float] = time.time, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        busy_seconds: float = BUSY_SECONDS,
+        connections: int = CONNECTIONS,
+    ) -> None:
         """Opens the database at `url` and brings it up to date. Raises BadSetting for an address that is none, StoreUnavailable."""
-        super().__init__(url, clock=clock, busy_seconds=busy_seconds)
+        super().__init__(url, clock=clock, busy_seconds=busy_seconds, connections=connections)
         self.vector_cache = StoredVectorCache(self)
         self.reply_cache = StoredReplyCache(self)
 
 
 def open_store(settings: Settings) -> Store:
     """The store that the settings name. For SQLite, DATA_DIR must exist: open the `DataFolder` first."""
-    return Store(settings.resolved_database_url)
+    return Store(settings.resolved_database_url, connections=settings.database_connections)

@@ -14,10 +14,16 @@ from engine.errors import StoreUnavailable
 from engine.store.migrations.m0001_first_tables import m0001_first_tables
 from engine.store.migrations.m0002_repeats_and_statistics import m0002_repeats_and_statistics
 from engine.store.migrations.m0003_overnight_batches import m0003_overnight_batches
+from engine.store.migrations.m0004_tags_on_postgres import m0004_tags_on_postgres
 
 Change = Callable[[Connection], None]
 
-CHANGES: tuple[Change, ...] = (m0001_first_tables, m0002_repeats_and_statistics, m0003_overnight_batches)
+CHANGES: tuple[Change, ...] = (
+    m0001_first_tables,
+    m0002_repeats_and_statistics,
+    m0003_overnight_batches,
+    m0004_tags_on_postgres,
+)
 
 _LOCK_KEY = 0x43485343
 """Key of the PostgreSQL advisory lock: any constant that no other program of the database uses."""

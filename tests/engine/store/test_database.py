@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,7 +27,8 @@ def test_the_migrated_database_has_the_tables_that_queries_expect(store: Store) 
                 columns = {column: columns[column] and not table.c[column].primary_key for column in columns}
             assert columns == {column.name: bool(column.nullable) for column in table.c}, name
             assert found.get_pk_constraint(name)["constrained_columns"] == [key.name for key in table.primary_key], name
-            indexes = {index["name"]: index["column_names"] for index in found.get_indexes(name)}
+            # Those of expressions are PostgreSQL's alone, and tested by what they speed up.
+            indexes = {i["name"]: i["column_names"] for i in found.get_indexes(name) if None not in i["column_names"]}
             assert indexes == {str(index.name): [c.name for c in index.columns] for index in table.indexes}, name
 
 
@@ -36,7 +40,7 @@ def test_changes_are_applied_once_and_recorded_by_name(url: str, store: Store) -
         assert migrate(connection) == []
         names = list(connection.execute(text("SELECT name FROM schema_changes")).scalars())
     assert names == [change.__name__ for change in CHANGES]
-    assert names == ["m0001_first_tables", "m0002_repeats_and_statistics", "m0003_overnight_batches"]
+    assert [name.split("_")[0] for name in names] == ["m0001", "m0002", "m0003", "m0004"]
     assert len(again.documents()) == 1
     again.close()
 
@@ -82,6 +86,60 @@ def test_processes_that_start_at_once_migrate_once(url: str) -> None:
     assert [len(store.documents()) for store in opened] == [0, 0, 0, 0]
     for store in opened:
         store.close()
+
+
+OPEN = """
+import sys
+from engine.store import Store
+print("ready", flush=True)
+sys.stdin.readline()
+store = Store(sys.argv[1])
+print(len(store.documents()), flush=True)
+store.close()
+"""
+
+
+def test_processes_that_start_at_once_migrate_once_and_all_open(url: str) -> None:
+    command = [sys.executable, "-c", OPEN, url]
+    started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    try:
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in started:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        assert [process.communicate()[0] for process in started] == ["0\n"] * 3
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    store = Store(url)
+    with store.read() as connection:
+        names = list(connection.execute(text("SELECT name FROM schema_changes")).scalars())
+    assert sorted(names) == [change.__name__ for change in CHANGES]
+    store.close()
+
+
+def test_no_more_connections_than_allowed_are_opened_and_the_rest_waits(url: str) -> None:
+    store = Store(url, connections=2)
+    if not url.startswith("postgresql"):
+        store.close()
+        return
+    seen: list[int] = []
+    name = text("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'connections of one test'")
+
+    def look(_: int) -> None:
+        with store.read() as connection:
+            connection.execute(text("SET LOCAL application_name = 'connections of one test'"))
+            seen.append(int(connection.execute(name).scalar_one()))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(look, range(40)))
+    assert len(seen) == 40
+    assert max(seen) <= 2
+    store.close()
 
 
 def test_a_transaction_that_raises_leaves_nothing(store: Store) -> None:

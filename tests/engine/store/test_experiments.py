@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
+from sqlalchemy import select, text
 
 from engine.errors import NotFound
 from engine.store import Store
+from engine.store.schema import experiments
 from tests.engine.store.examples import START, cell, experiment, result, spec
 
 SENTENCE, PARAGRAPH = spec("sentence"), spec("paragraph")
@@ -127,3 +132,34 @@ def test_an_unknown_experiment_is_not_found(store: Store) -> None:
     for call in calls:
         with pytest.raises(NotFound, match="no experiment x"):
             call()
+
+
+def test_lists_are_filtered_by_status_tag_and_pin(store: Store) -> None:
+    odd = 'a "quoted" \u00a7 \\u0000 tag'
+    for number, tags in enumerate((["draft"], ["draft", odd], ["half \x00 NUL"])):
+        each = experiment().model_copy(update={"experiment_id": f"exp-{number}"})
+        store.create_experiment(each)
+        store.annotate_experiment(each.experiment_id, tags=tags, pinned=number == 1)
+
+    def found(**filters: Any) -> set[str]:
+        return {each.experiment_id for each in store.experiments(**filters)}
+
+    assert found() == {"exp-0", "exp-1", "exp-2"}
+    assert found(tag="draft") == {"exp-0", "exp-1"}
+    assert found(tag=odd) == {"exp-1"}
+    assert found(tag="half  NUL") == {"exp-2"}
+    assert found(tag="dra") == set()
+    assert found(tag="draft", pinned=False) == {"exp-0"}
+    assert found(tag="draft", status="no such status") == set()
+
+
+def test_tags_are_found_by_their_index_on_postgres(store: Store) -> None:
+    with store.read() as connection:
+        if connection.dialect.name != "postgresql":
+            return
+        connection.execute(text("SET LOCAL enable_seqscan = off"))
+        wanted = select(experiments.c.experiment_id).where(store.json_has(experiments.c.tags, "draft"))
+        compiled = wanted.compile(connection)
+        parameters = {name: json.dumps(value) for name, value in compiled.params.items()}
+        plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {compiled}", parameters).scalars())
+    assert "experiments_by_tag" in plan

@@ -67,6 +67,18 @@ def test_jobs_of_dead_holders_go_back_into_the_queue(store: Store, clock: Clock)
     assert store.cancel_job("new").state == "cancelled"
 
 
+def test_a_holder_that_stops_gives_its_job_back(store: Store) -> None:
+    store.add_job("benchmark", {}, job_id="job")
+    assert store.take_job("p1", KINDS)
+    assert not store.release_job("job", "p2")
+    assert store.job("job").holder == "p1"
+    assert store.release_job("job", "p1")
+    taken = store.take_job("p2", KINDS)
+    assert taken is not None
+    assert (taken.holder, taken.attempts) == ("p2", 2)
+    assert not store.release_job("job", "p1")
+
+
 def test_a_job_that_waits_is_cancelled_and_one_that_runs_is_asked_to_stop(store: Store, clock: Clock) -> None:
     for name in ("runs", "waits"):
         store.add_job("benchmark", {}, job_id=name)
