@@ -96,7 +96,7 @@ def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, objec
         "Name", placeholder="the question set's name", key="benchmark.name", persist_state="session"
     )
     has_chat, has_judge = workbench.models.chat is not None, workbench.models.judge is not None
-    fifth, sixth, seventh, eighth, ninth = st.columns([5, 5, 4, 4, 4], vertical_alignment="bottom")
+    fifth, sixth, seventh, night, eighth, ninth = st.columns([5, 5, 4, 4, 3, 4], vertical_alignment="bottom")
     answers = fifth.toggle("Answer each question", True, key="benchmark.answers", persist_state="session")
     judge = sixth.toggle(
         "Judge the answers",
@@ -113,6 +113,17 @@ def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, objec
         persist_state="session",
         disabled=not has_chat,
         help="Also asks the model every question without documents. Where it answers as well, the documents add nothing."
+        if has_chat
+        else "Needs a chat model.",
+    )
+    batch = night.toggle(
+        "Overnight",
+        False,
+        key="benchmark.batch",
+        persist_state="session",
+        disabled=not has_chat,
+        help="Answers and verdicts go through the provider's batch endpoint: cheaper, and each of the two takes up to a day. "
+        "The dry run shows the price."
         if has_chat
         else "Needs a chat model.",
     )
@@ -147,6 +158,7 @@ def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, objec
         "answers": answers,
         "judge": judge and (answers or closed_book) and has_judge and has_chat,
         "closed_book": closed_book and has_chat,
+        "batch": batch and (answers or closed_book) and has_chat,
         "repeats": int(repeats) if has_chat else 1,
         "budget_usd": budget,
     }
@@ -167,5 +179,11 @@ def keep_dry_run(plan: Plan, dry_run: DryRun) -> None:
 def in_words(dry_run: DryRun) -> str:
     return (
         f"{counted(dry_run.cells, 'answer')} to {counted(dry_run.questions, 'question')} "
-        f"under {counted(len(dry_run.specs), 'strategy', 'strategies')}. {money.in_short(dry_run)}"
+        f"under {counted(len(dry_run.specs), 'strategy', 'strategies')}. {money.in_short(dry_run)}{_overnight(dry_run)}"
     )
+
+
+def _overnight(dry_run: DryRun) -> str:
+    """What the same would cost overnight, where that is less."""
+    now, night = dry_run.estimated_cost_usd, dry_run.overnight_cost_usd
+    return f" Overnight about {money.dollars(night)}." if now and night is not None and night < now else ""

@@ -10,6 +10,7 @@ import streamlit as st
 from app import money
 from app.text import plain
 from engine import Workbench
+from engine.bench import overnight
 from engine.store import Job
 
 RUNNING = ("queued", "running")
@@ -36,14 +37,19 @@ def stages(job: Job) -> dict[str, dict[str, Progress]]:
 
 def asked(job: Job) -> Progress:
     """Questions asked over all specs."""
-    each = [found["ask"] for found in stages(job).values() if "ask" in found]
-    return Progress(sum(one.done for one in each), sum(one.total for one in each))
+    each = [found.get("ask", Progress(0, 0)) for found in stages(job).values() if {"index", "ask"} & found.keys()]
+    # Every spec is asked the same questions, so those not yet begun need as many answers as the others.
+    whole = max((one.total for one in each), default=0)
+    return Progress(sum(one.done for one in each), sum(one.total or whole for one in each))
 
 
 def in_words(job: Job) -> str:
     """Progress, cost and time left on one line."""
     progress = asked(job)
     parts = [f"{progress.done} of {progress.total or '?'} answers"]
+    night = stages(job).get(overnight.SPEC.label, {}).get("batch")
+    if night is not None and night.done < night.total:
+        parts.append(f"{night.done} of {night.total} calls of the overnight batches")
     if job.progress.get("eta_seconds") is not None:
         parts.append(f"about {job.progress['eta_seconds']:.0f} s left")
     if job.progress.get("spent_usd"):
@@ -55,6 +61,8 @@ def progress_table(job: Job) -> pd.DataFrame:
     """One row per strategy: documents indexed and the share of questions answered."""
     rows = []
     for label, found in stages(job).items():
+        if label == overnight.SPEC.label:
+            continue
         indexed, answered = found.get("index", Progress(0, 0)), found.get("ask", Progress(0, 0))
         rows.append(
             {

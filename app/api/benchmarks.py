@@ -22,7 +22,7 @@ from engine.workbench import Workbench
 
 router = APIRouter(prefix="/benchmarks", tags=["benchmarks"])
 
-_OPTIONS = {"name", "top_k", "retriever", "answers", "judge", "closed_book", "repeats", "seed", "budget_usd"}
+_OPTIONS = {"name", "top_k", "retriever", "answers", "judge", "closed_book", "batch", "repeats", "seed", "budget_usd"}
 
 
 @router.post(

@@ -177,6 +177,8 @@ class BenchmarkBody(Body):
     judge: bool = False
     closed_book: bool = False
     """Whether the chat model also answers from memory, as a baseline of the answers."""
+    batch: bool = False
+    """Whether answers and verdicts go through the provider's batch endpoint: overnight, at the batch price."""
     repeats: int = Field(1, ge=1, le=20)
     seed: int = Field(0, ge=0, le=2**31 - 1)
     budget_usd: float | None = Field(None, ge=0, le=1_000_000)

@@ -51,6 +51,11 @@ def add_commands(commands: Any) -> None:
         help="also let the chat model answer from memory, as a baseline of the answers",
     )
     benchmark.add_argument(
+        "--batch",
+        action="store_true",
+        help="send answers and verdicts through the provider's batch endpoint: overnight, at half the price",
+    )
+    benchmark.add_argument(
         "--baseline", metavar="SPEC", help="the strategy the others are compared with; default: the first"
     )
     benchmark.add_argument("--no-answers", action="store_true", help="only search, answer nothing")
@@ -89,6 +94,7 @@ def _benchmark(options: argparse.Namespace) -> int:
                 "retriever": options.retriever,
                 "judge": options.judge,
                 "closed_book": options.closed_book,
+                "batch": options.batch,
                 "answers": not options.no_answers,
                 "repeats": options.repeats,
                 "seed": options.seed,
@@ -190,4 +196,7 @@ def _print_estimate(estimate: DryRun) -> None:
     for note in estimate.notes:
         print(note)
     cost = "unknown cost" if estimate.estimated_cost_usd is None else f"about {estimate.estimated_cost_usd:.4f} USD"
+    night = estimate.overnight_cost_usd
+    if night is not None and estimate.estimated_cost_usd is not None and night < estimate.estimated_cost_usd:
+        print(f"Overnight (--batch) about {night:.4f} USD.")
     print(f"{estimate.cells:,} answers, {estimate.estimated_calls:,} calls, {cost}. Nothing was called.")

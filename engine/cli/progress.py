@@ -15,7 +15,7 @@ from engine.cli.output import say
 
 POLL_SECONDS = 0.2
 ENDED = ("finished", "failed", "cancelled")
-_WORDS = {"index": "indexed", "ask": "asked all questions"}
+_WORDS = {"index": "indexed", "ask": "asked all questions", "batch": "answered"}
 
 
 def watch(backend: Backend, job_id: str) -> JobStatus:

@@ -186,3 +186,7 @@ def test_the_closed_book_stands_beside_the_strategies_and_is_compared_with_none(
 
 def test_the_closed_book_waits_for_a_chat_model(open_page: Open, experiment: Experiment) -> None:
     assert open_page("benchmark").toggle(key="benchmark.closed_book").disabled
+
+
+def test_a_night_waits_for_a_chat_model(open_page: Open, experiment: Experiment) -> None:
+    assert open_page("benchmark").toggle(key="benchmark.batch").disabled

@@ -30,6 +30,8 @@ with Workbench.open() as workbench:
     wait(workbench, workbench.submit(plan(workbench)).job_id)
 """
 
+_DIRECT: list[Experiment] = []
+
 
 def plan(workbench: Workbench, **options: object) -> Plan:
     workbench.add_document(killing.LAW.encode(), "law.md")
@@ -50,9 +52,14 @@ def run(**options: object) -> Experiment:
         return workbench.benchmark(plan(workbench, **options))
 
 
-def direct(fake_openai: FakeOpenAI, folder: Path) -> Experiment:
-    with killing.environment(killing.variables(fake_openai, folder)):
-        return run(batch=False)
+@pytest.fixture
+def undisturbed(fake_openai: FakeOpenAI, tmp_path: Path) -> Experiment:
+    """The same benchmark with direct calls; made once, for it is the same every time."""
+    if not _DIRECT:
+        with killing.environment(killing.variables(fake_openai, tmp_path / "direct")):
+            _DIRECT.append(run(batch=False))
+        fake_openai.reset()
+    return _DIRECT[0]
 
 
 def billed(experiment: Experiment) -> float:
@@ -66,10 +73,8 @@ def billed(experiment: Experiment) -> float:
 
 
 def test_an_overnight_run_scores_the_same_for_half_the_price(
-    fake_openai: FakeOpenAI, tmp_path: Path, variables: dict[str, str]
+    fake_openai: FakeOpenAI, undisturbed: Experiment, variables: dict[str, str]
 ) -> None:
-    undisturbed = direct(fake_openai, tmp_path / "direct")
-    fake_openai.reset()
     overnight = run()
     assert killing.outcome(overnight) == killing.outcome(undisturbed)
     assert billed(undisturbed) > 0
@@ -86,7 +91,9 @@ def test_the_dry_run_names_the_price_of_the_night(fake_openai: FakeOpenAI, varia
     with Workbench.open() as workbench:
         by_day, by_night = (workbench.dry_run(plan(workbench, batch=batch)) for batch in (False, True))
     answers = [run.stage("answers").cost_usd for run in (by_day, by_night)]
-    assert answers[0] is not None and answers[1] is not None and by_day.estimated_cost_usd is not None
+    assert answers[0] is not None
+    assert answers[1] is not None
+    assert by_day.estimated_cost_usd is not None
     assert answers[1].expected == pytest.approx(answers[0].expected / 2)
     assert by_night.estimated_cost_usd == pytest.approx(by_day.overnight_cost_usd)
     assert by_night.overnight_cost_usd == by_night.estimated_cost_usd
@@ -95,17 +102,16 @@ def test_the_dry_run_names_the_price_of_the_night(fake_openai: FakeOpenAI, varia
 
 
 def test_a_process_killed_while_it_waits_takes_up_the_same_batch(
-    fake_openai: FakeOpenAI, tmp_path: Path, variables: dict[str, str]
+    fake_openai: FakeOpenAI, undisturbed: Experiment, variables: dict[str, str]
 ) -> None:
-    undisturbed = direct(fake_openai, tmp_path / "direct")
-    fake_openai.reset()
     batches = fake_openai.batches
     assert batches is not None
     batches.held = True
     process = subprocess.Popen([sys.executable, "-c", WORK], env={**os.environ, **variables})
     deadline = time.monotonic() + killing.PATIENCE
     while not (batches.count() and batches.state(0) == "in_progress"):
-        assert process.poll() is None and time.monotonic() < deadline
+        assert process.poll() is None
+        assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -143,10 +149,8 @@ def _interrupted(*_: object) -> None:
 
 @pytest.mark.parametrize("kind", ["row_failed", "row_expired", "row_garbage", "row_missing"])
 def test_a_call_that_came_back_without_an_answer_is_asked_in_one_more_batch(
-    fake_openai: FakeOpenAI, tmp_path: Path, variables: dict[str, str], kind: str
+    fake_openai: FakeOpenAI, undisturbed: Experiment, variables: dict[str, str], kind: str
 ) -> None:
-    undisturbed = direct(fake_openai, tmp_path / "direct")
-    fake_openai.reset()
     fake_openai.fault(kind, "batch_row", times=3)
     fake_openai.fault("shuffled", "batch")
     overnight = run()
@@ -165,7 +169,8 @@ def test_a_call_that_fails_twice_is_a_cell_with_its_cause_and_never_asked_at_ful
         "A call to gpt-4o-mini in an overnight batch was not answered within 24 hours. Resume to ask it again."
     }
     assert fake_openai.calls("chat") == 0
-    assert fake_openai.batches is not None and fake_openai.batches.count() == 2
+    assert fake_openai.batches is not None
+    assert fake_openai.batches.count() == 2
 
     fake_openai.reset()
     with Workbench.open() as workbench:
@@ -182,8 +187,10 @@ def test_a_batch_that_is_refused_stops_the_run_which_resumes(
         job = workbench.submit(plan(workbench))
         killing.wait(workbench, job.job_id)
         failed = workbench.job(job.job_id)
-        assert failed.state == "failed" and failed.error is not None
-        assert "token_limit_exceeded" in failed.error and "Nothing of it is billed" in failed.error
+        assert failed.state == "failed"
+        assert failed.error is not None
+        assert "token_limit_exceeded" in failed.error
+        assert "Nothing of it is billed" in failed.error
         killing.wait(workbench, workbench.resume(job.job_id).job_id)
         assert workbench.experiment(job.job_id).status == "finished"
     assert killing.paid_twice(fake_openai) == 0
@@ -197,7 +204,8 @@ def test_a_server_without_batches_is_named_and_nothing_is_sent_at_full_price(
         job = workbench.submit(plan(workbench))
         killing.wait(workbench, job.job_id)
         error = workbench.job(job.job_id).error
-    assert error is not None and error.startswith("gpt-4o-mini takes no batches here. Nothing was sent")
+    assert error is not None
+    assert error.startswith("gpt-4o-mini takes no batches here. Nothing was sent")
     assert fake_openai.calls("chat") == 0
 
 
@@ -227,8 +235,10 @@ def test_a_batch_that_might_cost_more_than_is_left_is_not_sent(
 ) -> None:
     overnight = run(budget_usd=0.0001)
     assert overnight.status == "cancelled"
-    assert overnight.error is not None and "budget" in overnight.error
-    assert fake_openai.batches is not None and fake_openai.batches.count() == 0
+    assert overnight.error is not None
+    assert "budget" in overnight.error
+    assert fake_openai.batches is not None
+    assert fake_openai.batches.count() == 0
 
 
 def test_batches_stay_within_the_limits_of_the_server(
