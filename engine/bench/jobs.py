@@ -26,6 +26,8 @@ WORKERS = 2
 """Benchmarks that run at once in one process; more wait in the queue."""
 OVERNIGHT_WORKERS = 4
 """The same of overnight benchmarks."""
+LOOK_SECONDS = 5.0
+"""Pause between two looks for jobs of other processes on the same database."""
 AGAIN_SECONDS = 5.0
 """Pause before the end of a run is stored once more, where the database could not be written."""
 
@@ -33,14 +35,23 @@ AGAIN_SECONDS = 5.0
 class JobRunner:
     """Runs queued benchmarks until it is closed. One per process.
 
-    `limit`: most benchmarks that wait or run; `limit_per_user`: of one owner.
+    `limit`: most benchmarks that wait or run; `limit_per_user`: of one owner. `lease_seconds`: after this silence a process counts as dead.
     """
 
-    def __init__(self, store: Store, runner: Callable[[], Runner], limit: int, limit_per_user: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        runner: Callable[[], Runner],
+        limit: int,
+        limit_per_user: int,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
         self._store = store
         self._runner = runner
         self._limit = limit
         self._limit_per_user = limit_per_user
+        self._lease_seconds = lease_seconds
+        self._look_seconds = lease_seconds
         self._adding = threading.Lock()
         self._holder = ids.new_id()
         self._wake = threading.Condition()
@@ -104,8 +115,18 @@ class JobRunner:
                     thread.start()
             self._wake.notify_all()
 
+    def share(self) -> None:
+        """Also take the jobs of other processes on the same database: those that wait there too long, and those of a process that died.
+
+        The first look is a moment away, so that a process that lives shorter takes nothing.
+        """
+        self._look_seconds = min(LOOK_SECONDS, self._lease_seconds / 3)
+        first = threading.Timer(self._look_seconds, self.start)
+        first.daemon = True
+        first.start()
+
     def close(self) -> None:
-        """Stop after the units in flight. What is not finished stays queued and resumes with the next process."""
+        """Stop after the units in flight. What is not finished goes back into the queue, for another process or the next."""
         with self._wake:
             self._closing = True
             self._wake.notify_all()
@@ -117,15 +138,22 @@ class JobRunner:
             with self._wake:
                 if self._closing:
                     return
-                job = self._store.take_job(self._holder, [kind])
+                job = self._take(kind)
                 if job is None:
-                    self._wake.wait(timeout=LEASE_SECONDS)
+                    self._wake.wait(timeout=self._look_seconds)
                     continue
             self._carry_out(job)
 
+    def _take(self, kind: str) -> Job | None:
+        try:
+            return self._store.take_job(self._holder, [kind], self._lease_seconds)
+        except UserError as error:
+            logger.warning("the queue of benchmarks cannot be read: %s", error.message)
+            return None
+
     def _carry_out(self, job: Job) -> None:
         experiment_id = str(job.payload["experiment_id"])
-        watch = _Watch(self._store, job, self._holder, lambda: self._closing)
+        watch = _Watch(self._store, job, self._holder, self._lease_seconds, lambda: self._closing)
         try:
             experiment = self._store.experiment(experiment_id, cells=False)
             runner = self._runner()
@@ -134,8 +162,10 @@ class JobRunner:
             ended = runner.run(experiment, watch.note, watch.cancelled)
             if self._closing and not watch.cancel_requested and ended == "cancelled":
                 self._store.finish_experiment(experiment_id, "running")
+                self._store.release_job(job.job_id, self._holder)
                 return
-            self._store.end_job(job.job_id, self._holder, ended, progress=watch.record())
+            if self._store.end_job(job.job_id, self._holder, ended, progress=watch.record()) is None:
+                self._leave_to_other(job.job_id, experiment_id)
         except UserError as error:
             self._fail(job, experiment_id, error.message)
         except Exception:
@@ -145,6 +175,14 @@ class JobRunner:
             )
         finally:
             watch.close()
+
+    def _leave_to_other(self, job_id: str, experiment_id: str) -> None:
+        """This process was silent for so long that another took its job: how the experiment stands is the other's to say."""
+        job = self._store.job(job_id)
+        if job.state == "queued" or job.state == "running":
+            self._store.finish_experiment(experiment_id, "running")
+        else:
+            self._store.finish_experiment(experiment_id, job.state, job.error)
 
     def _fail(self, job: Job, experiment_id: str, reason: str) -> None:
         """Store that a run could not go on. Where even that cannot be written, until it can, or until the process ends."""
@@ -178,10 +216,11 @@ def _failed(experiment: Experiment) -> list[tuple[str, str, int]]:
 class _Watch:
     """Keeps the lease of a job, stores its progress and hears when someone cancels it."""
 
-    def __init__(self, store: Store, job: Job, holder: str, closing: Callable[[], bool]) -> None:
+    def __init__(self, store: Store, job: Job, holder: str, lease_seconds: float, closing: Callable[[], bool]) -> None:
         self._store = store
         self._job = job
         self._holder = holder
+        self._lease_seconds = lease_seconds
         self._closing = closing
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -212,7 +251,7 @@ class _Watch:
     def _beat(self) -> None:
         while not self._ended.wait(0.5):
             try:
-                job = self._store.renew_job(self._job.job_id, self._holder, self.record())
+                job = self._store.renew_job(self._job.job_id, self._holder, self.record(), self._lease_seconds)
             except UserError as error:
                 logger.warning("the lease of benchmark %s could not be renewed: %s", self._job.job_id, error.message)
                 continue

@@ -35,7 +35,9 @@ class Benchmarks(Asking):
 
     def __init__(self, settings: Settings, folder: DataFolder, store: Store, index: ChunkIndex, models: Models) -> None:
         super().__init__(settings, folder, store, index, models)
-        self._jobs = JobRunner(store, self._runner, settings.queue_limit, settings.queue_limit_per_user)
+        self._jobs = JobRunner(
+            store, self._runner, settings.queue_limit, settings.queue_limit_per_user, settings.job_lease_seconds
+        )
 
     def dry_run_question(
         self,
@@ -198,7 +200,7 @@ class Benchmarks(Asking):
     ) -> list[ExperimentSummary]:
         """Experiments, newest first. `text`: words that must all occur in name, note, tags, documents, strategies or models."""
         found = self._store.experiments(status, tag=tag, pinned=pinned)
-        return [each for each in found if history.matches(each, text)]
+        return [each for each in found if history.matches(each, text, tag, pinned)]
 
     def experiment(self, experiment_id: str, *, queries: bool = True, cells: bool = True) -> Experiment:
         """`queries`: whether its cells come with their answers and retrieved chunks, which are most of its bytes; `cells`: whether

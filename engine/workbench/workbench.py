@@ -66,6 +66,8 @@ class Workbench(Benchmarks):
                 store.end_orphans(ORPHANED)
                 if store.jobs(["queued"], limit=1):
                     workbench._jobs.start()
+            else:
+                workbench._jobs.share()
         except BaseException:
             folder.close()
             raise
