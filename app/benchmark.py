@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import forms, money
@@ -14,7 +16,7 @@ from engine.store import QuestionSetInfo
 from engine.workbench import FIRST_STRATEGIES
 
 DRY_RUN = "benchmark.dry_run"
-"""Session key: `(plan as JSON, dry run as JSON)`."""
+"""Session key: `(plan as JSON, dry run as JSON, what its options cost, in words)`."""
 
 
 def plan_form(workbench: Workbench, sets: list[QuestionSetInfo], documents: list[DocumentInfo]) -> Plan | None:
@@ -172,8 +174,31 @@ def shown_dry_run(plan: Plan) -> tuple[DryRun | None, bool]:
     return DryRun.model_validate_json(kept[1]), kept[0] == plan.model_dump_json()
 
 
-def keep_dry_run(plan: Plan, dry_run: DryRun) -> None:
-    st.session_state[DRY_RUN] = (plan.model_dump_json(), dry_run.model_dump_json())
+def keep_dry_run(plan: Plan, dry_run: DryRun, options: Sequence[str] = ()) -> None:
+    st.session_state[DRY_RUN] = (plan.model_dump_json(), dry_run.model_dump_json(), tuple(options))
+
+
+def options_in_words() -> tuple[str, ...]:
+    """What the options of the dry run on the page cost."""
+    return tuple(st.session_state[DRY_RUN][2])
+
+
+def options_apart(workbench: Workbench, plan: Plan, whole: DryRun) -> list[str]:
+    """What the judge, the closed book and the repeats of a plan cost: the dry run with and without each."""
+    without = {
+        "The judge": (plan.judge, {"judge": False}),
+        "The closed book": (plan.closed_book, {"closed_book": False, "judge": plan.judge and plan.answers}),
+        f"Answering {plan.repeats} times": (plan.repeats > 1 and workbench.models.chat is not None, {"repeats": 1}),
+    }
+    found = []
+    for name, (is_on, update) in without.items():
+        if is_on:
+            less = workbench.dry_run(plan.model_copy(update=update))
+            calls = whole.estimated_calls - less.estimated_calls
+            costs = whole.estimated_cost_usd, less.estimated_cost_usd
+            dollars = None if None in costs else max(0.0, (costs[0] or 0.0) - (costs[1] or 0.0))
+            found.append(f"{name} adds about {counted(calls, 'call')}: {money.dollars(dollars)}.")
+    return found
 
 
 def in_words(dry_run: DryRun) -> str:

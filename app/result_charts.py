@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import altair as alt
 import pandas as pd
 
@@ -39,7 +41,7 @@ def heat_map(frame: pd.DataFrame) -> alt.LayerChart:
             "title:N",
             sort=order_x,
             title=None,
-            axis=alt.Axis(orient="top", labelAngle=-20, labelLimit=220, labelOverlap=False),
+            axis=alt.Axis(orient="top", labelAngle=-55, labelLimit=220, labelOverlap=False),
         ),
         y=alt.Y("strategy:N", sort=order_y, title=None, axis=_LABELS),
     )
@@ -49,10 +51,34 @@ def heat_map(frame: pd.DataFrame) -> alt.LayerChart:
         strokeWidth=alt.condition(pick, alt.value(3), alt.value(0.3)),
         tooltip=["strategy", "title", "shown", "n", "not scored"],
     )
-    numbers = base.mark_text().encode(
-        text="shown:N", color=alt.condition("datum.shade > 0.55", alt.value("white"), alt.value("black"))
+    return (cells.add_params(pick) + _numbers(base)).properties(height=CELL * len(order_y) + 170)
+
+
+def _numbers(base: alt.Chart) -> alt.LayerChart:
+    """The column `shown` over cells shaded by `shade`; where there is no cell the text stands on the page, light or dark."""
+    known = base.transform_filter("isValid(datum.shade)").mark_text()
+    return alt.layer(
+        known.encode(text="shown:N", color=alt.condition("datum.shade > 0.55", alt.value("white"), alt.value("black"))),
+        base.transform_filter("!isValid(datum.shade)").mark_text(color=GREY).encode(text="shown:N"),
     )
-    return (cells.add_params(pick) + numbers).properties(height=CELL * len(order_y) + 100)
+
+
+def spread_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
+    """Share of each strategy's questions by score, one row per strategy; darker is more."""
+    base = alt.Chart(frame).encode(
+        x=alt.X(
+            "scores:N",
+            sort=list(dict.fromkeys(frame["scores"])),
+            title=f"{title} of a question",
+            axis=alt.Axis(labelAngle=0, labelOverlap=False),
+        ),
+        y=alt.Y("strategy:N", sort=list(dict.fromkeys(frame["strategy"])), title=None, axis=_LABELS),
+    )
+    shade = alt.Color("shade:Q", scale=alt.Scale(domain=[0, 1], range=["#DCE9F2", "#0072B2"]), legend=None)
+    cells = base.mark_rect(stroke="#8A8A8A", strokeWidth=0.3).encode(
+        color=shade, tooltip=["strategy", "scores", "questions", "shown"]
+    )
+    return alt.layer(cells, _numbers(base)).properties(height=CELL * frame["strategy"].nunique() + 70)
 
 
 def forest_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
@@ -92,7 +118,7 @@ def pareto_plot(frame: pd.DataFrame, quality: str, cost: str) -> alt.LayerChart:
     log = bool(len(frame)) and float(frame["cost"].min()) > 0 and float(frame["cost"].max() / frame["cost"].min()) > 5
     scale = alt.Scale(type="log", padding=40) if log else alt.Scale(zero=False, padding=40)
     x = alt.X("cost:Q", title=cost, scale=scale)
-    base = alt.Chart(frame.assign(turn=[place % 2 for place in range(len(frame))]))
+    base = alt.Chart(frame.assign(corner=label_corners(frame, log)))
     frontier = (
         alt.Chart(frame[frame["frontier"] == "yes"])
         .mark_line(interpolate="step-after", color=GREY, strokeDash=[5, 4])
@@ -106,14 +132,58 @@ def pareto_plot(frame: pd.DataFrame, quality: str, cost: str) -> alt.LayerChart:
         shape=shape,
         tooltip=["strategy", alt.Tooltip("cost:Q", format=",.4~g"), alt.Tooltip("quality:Q", format=".3f"), "frontier"],
     )
-    # Neighbours by cost are named above and below in turn, so that close points stay readable.
-    above, below = base.transform_filter("datum.turn == 0"), base.transform_filter("datum.turn == 1")
-    text = {"x": x, "y": "quality:Q", "text": "strategy:N"}
     names = [
-        above.mark_text(align="left", dx=8, dy=-9, color=GREY).encode(**text),
-        below.mark_text(align="right", dx=-8, dy=11, color=GREY).encode(**text),
+        base.transform_filter(f"datum.corner == {number}")
+        .mark_text(align="left" if side > 0 else "right", baseline="middle", dx=9 * side, dy=down, color=GREY)
+        .encode(x=x, y="quality:Q", text="strategy:N")
+        for number, (side, down) in enumerate(CORNERS)
     ]
-    return alt.layer(frontier, bars, points, *names).properties(height=360)
+    return alt.layer(frontier, bars, points, *names).properties(height=PARETO_HEIGHT)
+
+
+PARETO_HEIGHT = 360
+CORNERS = ((1, -10), (-1, -10), (1, 11), (-1, 11), (1, -25), (-1, -25), (1, 26), (-1, 26))
+"""Where a point's label may stand: right (1) or left (-1) of it, and how many pixels below its middle."""
+
+
+def label_corners(frame: pd.DataFrame, log: bool, width: int = 480) -> list[int]:
+    """For each point the first of `CORNERS` whose label touches no point and no label placed before, else the one that touches fewest.
+
+    `width`: pixels between the axes on a narrow page; where there is more room, labels are only further apart.
+    """
+    height, letter, line = PARETO_HEIGHT - 60, 6.0, 13.0
+    costs = frame["cost"].astype(float).map(math.log if log else float)
+    xs = 40 + _shares(costs) * (width - 80)
+    count = len(frame)
+    places = (1 - _shares(pd.concat([frame["low"], frame["high"], frame["quality"]]).astype(float))) * height
+    bottoms, tops, ys = places[:count], places[count : 2 * count], places[2 * count :]
+    points = list(zip(xs, ys, strict=True))
+    taken: list[tuple[float, float, float, float]] = [(x - 7, x + 7, y - 7, y + 7) for x, y in points]
+    taken += [(x - 2, x + 2, top, bottom) for x, top, bottom in zip(xs, tops, bottoms, strict=True)]
+    corners = []
+    for place, (x, y) in enumerate(points):
+        length = letter * len(str(frame["strategy"].iloc[place]))
+        options = []
+        for number, (side, down) in enumerate(CORNERS):
+            left = x + 9 if side > 0 else x - 9 - length
+            box = (left, left + length, y + down - line / 2, y + down + line / 2)
+            touched = sum(
+                box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3]
+                for at, other in enumerate(taken)
+                if at not in (place, count + place)
+            )
+            outside = box[0] < 0 or box[1] > width or box[2] < 0 or box[3] > height
+            options.append((touched + 2 * outside, number, box))
+        _, chosen, box = min(options)
+        corners.append(chosen)
+        taken.append(box)
+    return corners
+
+
+def _shares(values: pd.Series) -> pd.Series:
+    """Places between the smallest (0) and the largest (1)."""
+    low, high = values.min(), values.max()
+    return (values - low) / (high - low) if high > low else values * 0 + 0.5
 
 
 def budget_plot(frame: pd.DataFrame) -> alt.LayerChart:
@@ -163,16 +233,16 @@ def latency_plot(frame: pd.DataFrame, phase: str) -> alt.Chart:
         .mark_bar()
         .encode(
             y=alt.Y("strategy:N", sort=list(dict.fromkeys(own["strategy"])), title=None, axis=_LABELS),
-            x=alt.X("seconds:Q", title=f"seconds, {phase}"),
+            x=alt.X("seconds:Q", title="seconds"),
             color=alt.Color(
                 "stage:N",
                 title=None,
                 scale=alt.Scale(domain=stages, range=[STAGE_COLORS[stage] for stage in stages]),
-                legend=alt.Legend(orient="bottom"),
+                legend=alt.Legend(orient="right"),
             ),
             order=alt.Order("stage_order:Q"),
             tooltip=["strategy", "stage", alt.Tooltip("seconds:Q", format=".4f")],
         )
         .transform_calculate(stage_order=f"indexof({stages}, datum.stage)")
-        .properties(height=CELL * max(1, own["strategy"].nunique()) + 150)
+        .properties(height=CELL * max(1, own["strategy"].nunique()) + 60)
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,11 +14,12 @@ import pandas as pd
 from app.theme import titled
 from engine import Workbench, stats
 from engine.bench.conclude import conclude
+from engine.bench.summary import summarise
 from engine.metrics import describe, worst_case
 from engine.metrics.thresholds import check_thresholds
 from engine.recent import Recent
 from engine.recommend import experiment_costs, matrix, measured_metrics, primary_metric
-from engine.records import Experiment, Statistics
+from engine.records import Experiment, QuestionResult, SpecResult, Statistics
 
 BUDGETS = (500, 1000, 2000, 4000)
 Key = tuple[str, str, str]
@@ -44,6 +47,25 @@ def identity(experiment: Experiment) -> Key:
 def statistics(experiment: Experiment) -> Statistics:
     """What the experiment says; computed here for one that ended early and has none stored."""
     return experiment.statistics or _statistics.get_or_make(identity(experiment), lambda: conclude(experiment))
+
+
+def so_far(experiment: Experiment) -> Experiment:
+    """A run that has not ended, with the means over the questions finished so far as its results."""
+    finished: dict[str, list[QuestionResult]] = {}
+    for cell in experiment.cells:
+        finished.setdefault(cell.spec_id, []).append(cell)
+    results = tuple(
+        SpecResult(spec=spec, metrics=summarise(finished[spec.spec_id]))
+        for spec in experiment.specs
+        if spec.spec_id in finished
+    )
+    return experiment.model_copy(update={"results": results})
+
+
+def finished_counts(experiment: Experiment) -> dict[str, int]:
+    """Questions finished per spec id; repeats of one question count once."""
+    seen = {(cell.spec_id, cell.question_id) for cell in experiment.cells}
+    return dict(Counter(spec_id for spec_id, _ in seen))
 
 
 def labels(experiment: Experiment) -> dict[str, str]:
@@ -101,7 +123,7 @@ def heat(experiment: Experiment, metrics: Sequence[str]) -> pd.DataFrame:
     `shade` runs from 0 (worst of the strategies) to 1 (best); 0.5 where nothing is better or all are equal.
     """
     named = labels(experiment)
-    base = statistics(experiment).baseline
+    base = experiment.plan.baseline or experiment.specs[0].spec_id
     rows = []
     for metric in metrics:
         about = describe(metric)
@@ -145,7 +167,11 @@ def _shade(value: float | None, known: Sequence[float], direction: str) -> float
 def shown(metric: str, value: float | None) -> str:
     if value is None or math.isnan(value):
         return "–"
-    return f"{value:,.0f}" if describe(metric).metric.unit in ("tokens", "characters", "count") else f"{value:.3f}"
+    if describe(metric).metric.unit in ("tokens", "characters", "count"):
+        return f"{value:,.0f}"
+    # Three digits, without the zero in front, so that many columns fit beside each other.
+    digits = 3 if abs(value) < 1 else 2 if abs(value) < 10 else 1
+    return f"{value:.{digits}f}".replace("0.", ".", 1) if 0 < value < 0.9995 else f"{value:.{digits}f}"
 
 
 def wide(experiment: Experiment, metrics: Sequence[str]) -> pd.DataFrame:
@@ -324,6 +350,39 @@ def wins(experiment: Experiment, metric: str) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows, columns=["strategy", "wins", "ties", "losses"])
+
+
+UNIT_BINS = ("0", "above 0 to ¼", "¼ to ½", "½ to ¾", "¾ to below 1", "1")
+
+
+def spread(experiment: Experiment, metric: str) -> pd.DataFrame:
+    """How many questions of each strategy score how much: strategy, scores, questions, share, shade, shown.
+
+    Scores from 0 to 1 have bins of their own for exactly 0 and exactly 1, where such scores pile up; others get six equal bins.
+    """
+    values = matrix(experiment, metric)
+    known = values[~np.isnan(values)]
+    columns = ["strategy", "scores", "questions", "share", "shade", "shown"]
+    if not known.size:
+        return pd.DataFrame(columns=columns)
+    if describe(metric).metric.unit in ("share", "score") and known.min() >= 0 and known.max() <= 1:
+        names, edges = list(UNIT_BINS), np.array([1e-9, 0.25, 0.5, 0.75, 1 - 1e-9])
+    else:
+        ends = np.linspace(known.min(), known.max(), 7) if np.ptp(known) else np.array([known[0], known[0]])
+        form = ",.0f" if np.ptp(known) > 20 else ".1f"
+        names, edges = [f"{low:{form}} to {high:{form}}" for low, high in itertools.pairwise(ends)], ends[1:-1]
+    rows = []
+    for label, scores in zip(titled(experiment.specs), values, strict=True):
+        own = scores[~np.isnan(scores)]
+        counts = np.bincount(np.digitize(own, edges), minlength=len(names)) if own.size else np.zeros(len(names), int)
+        for name, count in zip(names, counts, strict=True):
+            share = float(count / own.size) if own.size else math.nan
+            rows.append((label, name, int(count), share, None if math.isnan(share) else share, _percent(share)))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _percent(share: float) -> str:
+    return "–" if math.isnan(share) else f"{share:.0%}"
 
 
 def thresholds(experiment: Experiment) -> pd.DataFrame:

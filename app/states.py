@@ -72,7 +72,7 @@ def exact_text(text: str, height: int) -> None:
 def heading(page: str, purpose: str, tour: Sequence[str], keys: Sequence[tuple[str, str]] = ()) -> None:
     """Title, purpose, a tour that a reader dismisses once per session, and a help button with the tour and the keys."""
     dismissed = f"{page}.tour.dismissed"
-    title, helper = st.columns([8, 1], vertical_alignment="bottom")
+    title, helper = st.columns([6, 1], vertical_alignment="bottom")
     title.title(page)
     with helper.popover("Help", icon=":material/help:", width="stretch"):
         for sentence in tour:
@@ -84,7 +84,7 @@ def heading(page: str, purpose: str, tour: Sequence[str], keys: Sequence[tuple[s
     st.write(purpose)
     if not st.session_state.get(dismissed):
         with st.container(border=True):
-            words, close = st.columns([9, 1], vertical_alignment="center")
+            words, close = st.columns([6, 1], vertical_alignment="center")
             words.caption(" ".join(tour))
             close.button(
                 "Got it",

@@ -222,10 +222,10 @@ def estimated_stages(dry_run: DryRun) -> pd.DataFrame:
             "stage": each.stage,
             "model": each.model or "none",
             "calls": _range(each.calls),
+            "dollars": "unknown" if each.cost_usd is None else _range(each.cost_usd, ".4f"),
             "from the cache": each.cached_calls,
             "tokens in": _range(each.input_tokens),
             "tokens out": _range(each.output_tokens),
-            "dollars": "unknown" if each.cost_usd is None else _range(each.cost_usd, ".4f"),
         }
         for each in dry_run.stages
     )

@@ -49,7 +49,8 @@ def set_up() -> None:
     )
     if dry:
         with st.spinner("Cutting the documents and counting, nothing is called"):
-            benchmark.keep_dry_run(plan, workbench.dry_run(plan))
+            whole = workbench.dry_run(plan)
+            benchmark.keep_dry_run(plan, whole, benchmark.options_apart(workbench, plan, whole))
     estimate, fresh = benchmark.shown_dry_run(plan)
     if start.button(
         "Run benchmark",
@@ -69,7 +70,7 @@ def set_up() -> None:
     if not fresh:
         stale("The set-up has changed since this dry run. Make it again to start.")
     st.markdown(plain(benchmark.in_words(estimate)))
-    for note in estimate.notes:
+    for note in (*benchmark.options_in_words(), *estimate.notes):
         st.caption(plain(note))
     st.dataframe(tables.estimated_specs(estimate), hide_index=True, alt="What each strategy would need")
     if estimate.estimated_calls:
@@ -110,7 +111,36 @@ def watch(workbench: Workbench, job_id: str) -> None:
             workbench.cancel(job_id)
             st.rerun(scope="fragment")
 
+    @st.fragment(run_every=4.0)
+    def partial() -> None:
+        experiment = results.so_far(workbench.experiment(job_id, queries=False))
+        metrics = results.headline_metrics(experiment)
+        if not metrics:
+            return
+        counts = results.finished_counts(experiment)
+        st.subheader("Partial: what is finished so far")
+        st.caption(
+            "Means over the finished questions, which differ between strategies: nothing can be concluded yet. "
+            + plain(
+                ", ".join(
+                    f"{label} {counts.get(spec_id, 0)} of {len(experiment.questions)}"
+                    for spec_id, label in results.labels(experiment).items()
+                )
+            )
+        )
+        frame = results.heat(experiment, metrics)
+        figures.draw(
+            ("partial", job_id, str(len(experiment.cells))),
+            lambda: result_charts.heat_map(frame),
+            alt_text="Partial heat map of strategies by metric, over the questions finished so far",
+            key="benchmark.partial",
+        )
+        with st.expander("As a table"):
+            st.dataframe(results.wide(experiment, metrics), hide_index=True, alt="Partial mean per strategy and metric")
+
     running()
+    with guard():
+        partial()
 
 
 def outcome(experiment: Experiment) -> None:
@@ -242,14 +272,14 @@ def latency(experiment: Experiment) -> None:
     if frame.empty:
         return
     st.subheader("Where the time goes")
-    for column, phase in zip(st.columns(2), ("indexing, whole corpus", "one question, median"), strict=True):
+    for phase in ("indexing, whole corpus", "one question, median"):
         if (frame["phase"] == phase).any():
-            with column:
-                figures.draw(
-                    ("latency", *results.identity(experiment), phase),
-                    functools.partial(result_charts.latency_plot, frame, phase),
-                    alt_text=f"Seconds per stage, {phase}",
-                )
+            st.markdown(f"**{phase.capitalize()}**")
+            figures.draw(
+                ("latency", *results.identity(experiment), phase),
+                functools.partial(result_charts.latency_plot, frame, phase),
+                alt_text=f"Seconds per stage, {phase}",
+            )
     st.caption("Indexing that was there already took no time and is not shown.")
     with st.expander("As a table"):
         st.dataframe(frame, hide_index=True, alt="Seconds per strategy and stage, with the 95th percentile")
@@ -276,7 +306,7 @@ def questions(experiment: Experiment, metric: str) -> None:
         key=f"benchmark.questions.{experiment.experiment_id}.{metric}",
         placeholder="–",
         alt="Scores of the baseline and differences per question",
-        column_config={"question": st.column_config.TextColumn("question", width="large")},
+        column_config={"question": st.column_config.TextColumn("question", width="medium")},
     )
     with st.expander("Wins, ties and losses"):
         st.dataframe(
@@ -285,6 +315,25 @@ def questions(experiment: Experiment, metric: str) -> None:
     rows = [row for row in picked.selection.rows if row < len(frame)]
     if rows:
         drill(experiment, str(frame.iloc[rows[0]]["question_id"]))
+
+
+def spread(experiment: Experiment, metric: str) -> None:
+    st.subheader("How the scores are spread")
+    frame = results.spread(experiment, metric)
+    if frame.empty:
+        st.caption("No question was scored.")
+        return
+    st.caption("Share of a strategy's questions by score: one mean can stand for a pile at both ends or for a middle.")
+    figures.draw(
+        ("spread", *results.identity(experiment), metric),
+        lambda: result_charts.spread_plot(frame, results.title(metric)),
+        alt_text=f"Share of questions by {results.title(metric)}, per strategy",
+    )
+    with st.expander("As a table"):
+        st.dataframe(
+            frame.pivot(index="strategy", columns="scores", values="questions")[list(dict.fromkeys(frame["scores"]))],
+            alt="Questions by score, per strategy",
+        )
 
 
 def drill(experiment: Experiment, question_id: str) -> None:
@@ -396,5 +445,7 @@ with guard():
             piece(experiment)
     with guard():
         questions(experiment, metric)
+    with guard():
+        spread(experiment, metric)
     with guard():
         trust(experiment)

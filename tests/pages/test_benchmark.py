@@ -103,6 +103,7 @@ def test_results_in_their_order_with_the_failed_strategy_said(open_page: Open, e
         "Recall as more text is read",
         "Where the time goes",
         "Question by question",
+        "How the scores are spread",
         "Can these numbers be trusted?",
     ]
     assert len(app.error) == 1
