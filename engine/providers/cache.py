@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -228,14 +229,16 @@ class CachedEmbedder:
                 # Another thread may have stored a key between the look-up and the claim.
                 found |= self._cache.get_many(list(mine))
                 wanted = [key for key in mine if key not in found]
-                for positions, rows, cost in self._ask([by_key[key] for key in wanted], kind, cancelled):
-                    entries = {
-                        wanted[place]: row.astype("<f4").tobytes() for place, row in zip(positions, rows, strict=True)
-                    }
-                    self._cache.put_many(entries)
-                    found |= entries
-                    usage = usage.plus(cost)
-                    self._in_flight.release({key: mine[key] for key in entries})
+                with closing(self._ask([by_key[key] for key in wanted], kind, cancelled)) as batches:
+                    for positions, rows, cost in batches:
+                        entries = {
+                            wanted[place]: row.astype("<f4").tobytes()
+                            for place, row in zip(positions, rows, strict=True)
+                        }
+                        self._cache.put_many(entries)
+                        found |= entries
+                        usage = usage.plus(cost)
+                        self._in_flight.release({key: mine[key] for key in entries})
             except ModelCallFailed as failure:
                 failure.spent = usage
                 raise
@@ -252,9 +255,12 @@ class CachedEmbedder:
 
     def _keys(self, texts: Sequence[str], kind: TextKind) -> list[str]:
         model, dimension = self.model, self.dimension
-        return [vector_key(self._scope, model, dimension, kind, text) for text in texts]
+        key = ids.digests("vector", self._scope, model, str(dimension), kind)
+        return [key(text) for text in texts]
 
-    def _ask(self, texts: Sequence[str], kind: TextKind, cancelled: Callable[[], bool]) -> Iterator[EmbeddedBatch]:
+    def _ask(
+        self, texts: Sequence[str], kind: TextKind, cancelled: Callable[[], bool]
+    ) -> Generator[EmbeddedBatch, None, None]:
         batches = getattr(self.inner, "embed_batches", None)
         if batches is not None:
             yield from batches(texts, kind, cancelled)

@@ -6,9 +6,9 @@ import asyncio
 import os
 import queue
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Future
-from itertools import islice
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -80,34 +80,74 @@ class Stop:
             return
 
 
-def as_finished(
-    calls: Sequence[Callable[[Stop], Coroutine[Any, Any, T]]],
-    cancelled: Callable[[], bool] = lambda: False,
-    window: int | None = None,
-) -> Iterator[tuple[int, T]]:
-    """(place, result) of every call, in the order in which they end.
+class Window:
+    """Room for calls that are begun and not yet dealt with, shared by all threads that call; who waits first is served first.
 
-    `window`: most calls that are begun and not yet dealt with by the caller; the next one begins when the caller asks on. What a killed
-    process loses is then bounded by it, however slowly results are stored. None: all begin at once.
+    A call leaves the window when its result is stored. What a killed process has to pay for again is therefore at most one window, however
+    many threads work and however slowly results are stored.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._free = size
+        self._lock = threading.Lock()
+        self._waiting: deque[threading.Event] = deque()
+
+    def take(self, wait: bool) -> bool:
+        """Take one place. False: there is none and `wait` is not set."""
+        with self._lock:
+            if self._free and not self._waiting:
+                self._free -= 1
+                return True
+            if not wait:
+                return False
+            turn = threading.Event()
+            self._waiting.append(turn)
+        try:
+            turn.wait()
+        except BaseException:
+            with self._lock:
+                if not turn.is_set():
+                    self._waiting.remove(turn)
+                    raise
+            self.give()
+            raise
+        return True
+
+    def give(self) -> None:
+        """Give one place back, or to the thread that has waited longest."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._free += 1
+
+
+def as_finished(
+    calls: Iterable[Callable[[Stop], Coroutine[Any, Any, T]]],
+    window: Window,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Generator[tuple[int, T], None, None]:
+    """(place, result) of every call, in the order in which they end. `calls` may be made while the first ones are under way.
+
+    A call begins when there is a place in the `window`, and holds it until the caller asks on.
     When `cancelled()` turns true, the calls are told to stop; those in flight still end in their own way, because they are paid for.
-    `cancelled` is asked in the calling thread. Leaving the iterator early ends every call at once.
+    `cancelled` is asked in the calling thread. Closing the generator early ends every call at once.
     """
     ended: queue.SimpleQueue[tuple[int, Future[T]]] = queue.SimpleQueue()
     stop = Stop()
     if cancelled():
         stop.set()
-    futures: list[Future[T]] = []
-    waiting = iter(enumerate(calls))
-
-    def begin(count: int) -> None:
-        for place, call in islice(waiting, count):
-            future = submit(call(stop))
-            futures.append(future)
-            future.add_done_callback(lambda done, place=place: ended.put((place, done)))  # type: ignore[misc]
-
+    open_calls: dict[int, Future[T]] = {}
+    waiting = enumerate(calls)
+    coming = next(waiting, None)
     try:
-        begin(len(calls) if window is None else window)
-        for _ in calls:
+        while coming is not None or open_calls:
+            # A thread without a call in flight waits for its turn; one that has some looks after those first.
+            while coming is not None and window.take(wait=not open_calls):
+                place, call = coming
+                open_calls[place] = future = submit(call(stop))
+                future.add_done_callback(lambda done, place=place: ended.put((place, done)))  # type: ignore[misc]
+                coming = next(waiting, None)
             while True:
                 if not stop.is_set() and cancelled():
                     stop.set()
@@ -117,10 +157,12 @@ def as_finished(
                 except queue.Empty:
                     continue
             yield place, done.result()
-            begin(1)
+            del open_calls[place]
+            window.give()
     finally:
-        for future in futures:
+        for future in open_calls.values():
             future.cancel()
+            window.give()
 
 
 def emitted(start: Callable[[Callable[[E], None]], Coroutine[Any, Any, T]]) -> Generator[E, None, T]:

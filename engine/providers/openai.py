@@ -135,6 +135,8 @@ class Connection:
             # Texts of documents go to the address that was set and to no other.
             http_client=DefaultAsyncHttpxClient(follow_redirects=False),
         )
+        self.window = loop.Window(endpoint.concurrency)
+        """Calls in flight and replies not yet stored."""
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._limits = MinuteLimits(endpoint.requests_per_minute, endpoint.tokens_per_minute)
 

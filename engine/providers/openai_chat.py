@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -94,12 +95,12 @@ class OpenAIChat:
     ) -> list[ChatReply]:
         """Replies in the order of the requests, run concurrently. Calls in flight when `cancelled()` turns true still end; the others end as `cancelled`."""
         replies: dict[int, ChatReply] = {}
-        window = self._connection.endpoint.concurrency
         calls = [partial(self._complete, request) for request in requests]
-        for place, reply in loop.as_finished(calls, cancelled, window):
-            replies[place] = reply
-            if on_reply is not None:
-                on_reply(place, reply)
+        with closing(loop.as_finished(calls, self._connection.window, cancelled)) as ended:
+            for place, reply in ended:
+                replies[place] = reply
+                if on_reply is not None:
+                    on_reply(place, reply)
         return [replies[place] for place in range(len(requests))]
 
     def stream(self, request: ChatRequest) -> Generator[str, None, ChatReply]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
+import httpx2
 import numpy as np
 
 from engine import tokens
@@ -114,7 +116,7 @@ class OpenAIEmbedder:
 
     def embed_batches(
         self, texts: Sequence[str], kind: TextKind = "passage", cancelled: Callable[[], bool] = lambda: False
-    ) -> Iterator[EmbeddedBatch]:
+    ) -> Generator[EmbeddedBatch, None, None]:
         """The same in parts, each as soon as its call ends, so that a caller can store what was paid for.
 
         When a call fails or `cancelled()` turns true, those in flight still arrive; then ModelCallFailed is raised.
@@ -126,21 +128,23 @@ class OpenAIEmbedder:
         if empty:
             yield EmbeddedBatch(tuple(empty), unit_rows(np.zeros((len(empty), self.dimension))), NO_USAGE)
         copies = list(places.values())
-        pending = self._pack(self._items(list(places), kind))
+        pending: Iterable[list[_Item]] = self._pack(self._items(list(places), kind))
         failed: list[CallFailed] = []
         while pending and not failed:
-            batches, pending = pending, []
-            calls = [partial(self._send, batch) for batch in batches]
-            for number, answer in loop.as_finished(calls, cancelled, self._connection.endpoint.concurrency):
-                batch = batches[number]
-                if not isinstance(answer, CallFailed):
-                    rows = [row for row, item in enumerate(batch) for _ in copies[item.position]]
-                    positions = tuple(place for item in batch for place in copies[item.position])
-                    yield EmbeddedBatch(positions, answer.vectors[rows], answer.usage)
-                elif _can_halve(answer, batch):
-                    pending += self._halves(batch)
-                else:
-                    failed.append(answer)
+            begun: dict[int, list[_Item]] = {}
+            calls = self._calls(pending, begun)
+            pending = []
+            with closing(loop.as_finished(calls, self._connection.window, cancelled)) as ended:
+                for number, answer in ended:
+                    batch = begun.pop(number)
+                    if not isinstance(answer, CallFailed):
+                        rows = [row for row, item in enumerate(batch) for _ in copies[item.position]]
+                        positions = tuple(place for item in batch for place in copies[item.position])
+                        yield EmbeddedBatch(positions, answer.vectors[rows], answer.usage)
+                    elif _can_halve(answer, batch):
+                        pending += self._halves(batch)
+                    else:
+                        failed.append(answer)
         if failed:
             raise next((failure for failure in failed if failure.cause != "cancelled"), failed[0])
 
@@ -163,30 +167,38 @@ class OpenAIEmbedder:
     def _prepared(self, text: str, kind: TextKind) -> str:
         return (self._query_prefix if kind == "query" else self._passage_prefix) + well_formed(text)
 
-    def _items(self, texts: Sequence[str], kind: TextKind) -> list[_Item]:
+    def _items(self, texts: Sequence[str], kind: TextKind) -> Iterator[_Item]:
+        """Raises ModelCallFailed before the first one where a text is too long; the others are counted as they are asked for."""
         prepared = [self._prepared(text, kind) for text in texts]
         limit = self.max_input_tokens
         long = set(over_limit(prepared, limit))
         if long and self._long_input != "split":
             raise refusal(self.model, limit or 0, [prepared[place] for place in sorted(long)], len(texts), tokens.count)
-        items = []
         for position, text in enumerate(prepared):
             parts = tuple(split(text, limit)) if position in long and limit else (text,)
-            items.append(_Item(position, parts, tuple(tokens.count(part) for part in parts)))
-        return items
+            yield _Item(position, parts, tuple(tokens.count(part) for part in parts))
 
-    def _pack(self, items: Sequence[_Item]) -> list[list[_Item]]:
+    def _pack(self, items: Iterable[_Item]) -> Iterator[list[_Item]]:
         """Batches filled in order up to the limits. A text whose parts alone exceed them is a batch of its own."""
-        batches: list[list[_Item]] = []
+        batch: list[_Item] = []
         texts, size = 0, 0
         for item in items:
             size += sum(item.counts)
             texts += len(item.parts)
-            if not batches or texts > self._limits.texts or size > self._limits.tokens:
-                batches.append([])
-                texts, size = len(item.parts), sum(item.counts)
-            batches[-1].append(item)
-        return batches
+            if batch and (texts > self._limits.texts or size > self._limits.tokens):
+                yield batch
+                batch, texts, size = [], len(item.parts), sum(item.counts)
+            batch.append(item)
+        if batch:
+            yield batch
+
+    def _calls(
+        self, batches: Iterable[list[_Item]], begun: dict[int, list[_Item]]
+    ) -> Iterator[Callable[[loop.Stop], Coroutine[Any, Any, _Answer | CallFailed]]]:
+        """The calls of the batches, made while earlier ones are in flight; `begun` gets the batch of each by its number."""
+        for number, batch in enumerate(batches):
+            begun[number] = batch
+            yield partial(self._send, batch)
 
     def _ask_one(self, text: str, tries: int | None = None) -> _Answer:
         answer = loop.run(self._ask([text], 1, loop.Stop(), tries))
@@ -218,11 +230,13 @@ class OpenAIEmbedder:
     ) -> _Answer | CallFailed:
         async def send() -> _Answer:
             options: dict[str, Any] = {} if self._asked is None else {"dimensions": self._asked}
-            # The raw answer: building the SDK's objects takes longer than decoding the vectors.
-            raw = await self._connection.client.embeddings.with_raw_response.create(
-                model=self.model, input=texts, encoding_format="base64", **options
+            # Request and answer as they are: walking the texts and building the SDK's objects takes longer than decoding the vectors.
+            raw = await self._connection.client.post(
+                "/embeddings",
+                body={"model": self.model, "input": texts, "encoding_format": "base64", **options},
+                cast_to=httpx2.Response,
             )
-            body = json.loads(raw.http_response.content)
+            body = json.loads(raw.content)
             answer = body if isinstance(body, dict) else {}
             return _Answer(self._vectors(answer.get("data"), len(texts)), _usage(answer.get("usage"), token_count))
 
