@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 _SCRIPTS = {
     "Latin": "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
@@ -68,12 +69,14 @@ def language(text: str) -> str | None:
 
 
 def _latin(text: str) -> str | None:
-    words = [word.lower() for word in _WORD.findall(text)]
-    if sum(map(len, words)) < _LEAST_LETTERS:
+    words = _WORD.findall(text.lower()) if text.isascii() else [word.lower() for word in _WORD.findall(text)]
+    if len(words) < _LEAST_LETTERS and sum(map(len, words)) < _LEAST_LETTERS:
         return None
-    hits = {code: sum(word in common for word in words) for code, common in _WORDS.items()}
+    # Most words are common in no language: what follows looks at the others alone.
+    known = Counter(filter(COMMON_WORDS.__contains__, words))
+    hits = {code: sum(map(known.__getitem__, common & known.keys())) for code, common in _WORDS.items()}
     best, second = sorted(hits, key=lambda code: (-hits[code], code))[:2]
-    different = len(_WORDS[best].intersection(words))
+    different = len(_WORDS[best] & known.keys())
     if different < 2 or hits[best] < _LEAST_COMMON_WORDS * len(words) or hits[best] == hits[second]:
         return None
     return best
