@@ -14,10 +14,9 @@ import re
 import sys
 import threading
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.machinery import PathFinder
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -186,6 +185,8 @@ def _token_lengths() -> NDArray[np.uint8]:
 _AFTER_WORD = "\t\n\r !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~、。，；：？！（）「」『』《》"
 _SEARCH = 256
 """Characters searched for a seam from each edge of a slice; without one the slice is counted whole."""
+_MOST_EDGES = 1 << 13
+"""Edges kept at once: bounds the memory."""
 _SEGMENT = 1 << 18
 """Characters encoded at once: bounds the memory of one encode."""
 
@@ -220,44 +221,58 @@ def _character_ends(part: str, token_ids: NDArray[np.int64]) -> Positions:
     return characters_begun[byte_ends - 1]
 
 
-class _Rows(dict[str, int]):
-    """Numbers words from 0 in the order in which they are first asked for."""
-
-    def __missing__(self, word: str) -> int:
-        row = self[word] = len(self)
-        return row
-
-
 _WORDS_FROM = 1 << 18
 """Characters from which on the words of a text repeat enough to be looked up."""
 _MOST_NEW = 0.5
 """Share of a segment in words not met before, above which looking words up takes longer than encoding them."""
+_LONGEST_WORDS = 9
+"""Characters from seam to seam, in the mean, above which words repeat too rarely."""
 _MOST_WORDS = 1 << 16
 """Words kept at once: bounds the memory."""
-_WORD_SPACE = re.compile(r" (?<=\S )")
-"""A space after anything but white space; the space comes first, which is what makes the search fast."""
+_CODES = 0x10000
+"""Code points that the tables of `_seam_tables` tell apart; those above count as its last one, which is no word and no space."""
+
+
+@cache
+def _seam_tables() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """What a code point is before a seam and after one, a bit for each kind of seam: between two that share a bit is one.
+
+    The kinds are those of `_SEAM`, short of letters above `_CODES`.
+    """
+    before, after = np.zeros(_CODES, dtype=np.uint8), np.zeros(_CODES, dtype=np.uint8)
+    for code, character in enumerate(map(chr, range(_CODES))):
+        space = character.isspace()
+        before[code] = character.isalnum() | (not space) << 1 | (character in "\r\n") << 2
+        after[code] = (character in _AFTER_WORD) | (character == " ") << 1 | (not space) << 2
+    return before, after
+
+
+@cache
+def _ascii_seam_tables() -> tuple[bytes, bytes]:
+    """The same for `bytes.translate`, which is faster."""
+    before, after = _seam_tables()
+    return before[:256].tobytes(), after[:256].tobytes()
 
 
 class _Words:
-    """Encodes the segments of one text, each of its words once.
+    """Encodes the segments of one text, each of its words once: what stands between two seams has the same tokens everywhere."""
 
-    A space after anything but white space is a seam, so what stands between two such spaces has the same tokens wherever
-    it stands.
-    """
-
-    def __init__(self, repeat: bool) -> None:
+    def __init__(self, ascii: bool, repeat: bool) -> None:
         self._encode = encoder().encode
+        self._codec, self._width = ("ascii", 1) if ascii else ("utf-32-le", 4)
         self._repeat = repeat
         """Whether words are looked up; not from the first segment on that is mostly new."""
-        self._split: Callable[[str], list[str]] = lambda part: part.split(" ")
         self._forget()
 
     def _forget(self) -> None:
-        self._rows = _Rows()
+        self._rows: dict[bytes, int] = {}
+        """Numbers the words from 0."""
         self._lengths = np.zeros(0, dtype=np.uint8)
-        """Characters of each token, word after word; the space before a word belongs to it."""
-        self._starts: Positions = np.zeros(1, dtype=np.int64)
-        """Where the tokens of each word begin in `_lengths`, and where those of the last one end."""
+        """Characters of each token, word after word, with what was written between them."""
+        self._first: Positions = np.zeros(0, dtype=np.int64)
+        """Where the tokens of each word begin in `_lengths`."""
+        self._counts: Positions = np.zeros(0, dtype=np.int64)
+        """Tokens of each word."""
 
     def ends(self, part: str) -> Positions:
         """Where the tokens of a segment end, from its start on."""
@@ -265,44 +280,81 @@ class _Words:
             return _character_ends(part, self._encode(part))
         if len(self._rows) > _MOST_WORDS:
             self._forget()
-        known = len(self._rows)
-        words = self._split(part)
-        rows = self._numbered(words)
-        new = list(islice(self._rows, known, None))
-        if len(words) == 1 or sum(map(len, new)) > _MOST_NEW * len(part):
-            self._repeat = False
-            self._forget()
-            return _character_ends(part, self._encode(part))
-        if words[0][-1:].isspace() or any(not word or word[-1].isspace() for word in new):
-            # White space runs on over a space, which is then no seam. Other segments will have such places too.
-            for word in new:
-                del self._rows[word]
-            self._split = _WORD_SPACE.split
-            return self.ends(part)
-        head, tail = self._learn(words[0], new, words[-1])
-        first = self._starts[rows]
-        counts = self._starts[rows + 1] - first
+        data = part.encode(self._codec)
+        seams = self._seams(data)
+        if len(seams) < 2 or len(seams) * _LONGEST_WORDS < len(part):
+            return self._give_up(part)
+        words, places = _distinct(data, seams * self._width)
+        new = [word for word in words if word not in self._rows]
+        if sum(map(len, new)) > _MOST_NEW * len(data):
+            return self._give_up(part)
+        # The segment's first word may have nothing before it, and its last one may have nothing behind it.
+        head, tail = self._learn(part[: seams[0]], new, part[seams[-1] :])
+        rows = np.fromiter(map(self._rows.__getitem__, words), dtype=np.int64, count=len(words))[places]
+        first, counts = self._first[rows], self._counts[rows]
         # The tokens of a word lie side by side in `_lengths`: from its first one on, one place further for each token.
-        places = np.repeat(first - np.cumsum(counts) + counts, counts)
-        places += np.arange(places.size)
-        return np.cumsum(np.concatenate((head, self._lengths[places], tail)), dtype=np.int64)
+        first -= np.cumsum(counts)
+        first += counts
+        tokens = np.repeat(first, counts)
+        tokens += np.arange(tokens.size)
+        return np.cumsum(np.concatenate((head, self._lengths[tokens], tail)), dtype=np.int64)
 
-    def _numbered(self, words: list[str]) -> Positions:
-        """Rows of the words between the first, which has no space before it, and the last, which the segment may cut."""
-        return np.fromiter(map(self._rows.__getitem__, words[1:-1]), dtype=np.int64, count=max(0, len(words) - 2))
+    def _give_up(self, part: str) -> Positions:
+        self._repeat = False
+        self._forget()
+        return _character_ends(part, self._encode(part))
 
-    def _learn(self, head: str, new: list[str], tail: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    def _seams(self, data: bytes) -> Positions:
+        """The seams of a segment, as offsets of characters."""
+        if self._width == 1:
+            before, after = (np.frombuffer(data.translate(table), dtype=np.uint8) for table in _ascii_seam_tables())
+        else:
+            codes = np.minimum(np.frombuffer(data, dtype=np.uint32), _CODES - 1)
+            before, after = (table[codes] for table in _seam_tables())
+        return np.flatnonzero(before[:-1] & after[1:]) + 1
+
+    def _learn(self, head: str, new: list[bytes], tail: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Adds the tokens of the new words; returns those of the segment's two ends. One encode for all."""
-        words = [head, *new, tail]
-        text = " ".join(words)
+        # Between two words stands what makes a seam on both sides: each word follows a letter, or a line break after one.
+        written = [head, _to_letter(head)]
+        for word in new:
+            text = word.decode(self._codec)
+            written += [_from_letter(text), text, _to_letter(text)]
+        written += [_from_letter(tail), tail]
+        text = "".join(written)
         ends = _character_ends(text, self._encode(text))
+        places = np.cumsum(np.fromiter(map(len, written), dtype=np.int64, count=len(written)))
+        before = ends.searchsorted(places, "right")
+        known = len(self._rows)
+        self._rows.update(zip(new, range(known, known + len(new)), strict=True))
+        first, last = before[2:-2:3], before[3:-2:3]
+        self._first = np.concatenate((self._first, first + self._lengths.size))
+        self._counts = np.concatenate((self._counts, last - first))
         lengths = np.diff(ends, prepend=0).astype(np.uint8)
-        word_ends = np.cumsum([len(word) + 1 for word in words]) - 1
-        stops = ends.searchsorted(word_ends, "right")
-        first, last = stops[0], stops[-2]
-        self._starts = np.concatenate((self._starts, self._starts[-1] + stops[1:-1] - first))
-        self._lengths = np.concatenate((self._lengths, lengths[first:last]))
-        return lengths[:first], lengths[last:]
+        self._lengths = np.concatenate((self._lengths, lengths))
+        return lengths[: before[0]], lengths[before[-2] :]
+
+
+def _to_letter(word: str) -> str:
+    """What comes after a word so that a seam follows it and the text ends in a letter or digit."""
+    last = word[-1]
+    if last.isalnum():
+        return ""
+    return "a" if last in "\r\n" else " a"
+
+
+def _from_letter(word: str) -> str:
+    """What comes between a letter and a word so that there is a seam before the word."""
+    return "" if word[0] in _AFTER_WORD else "\n"
+
+
+def _distinct(data: bytes, cuts: Positions) -> tuple[list[bytes], Positions]:
+    """What stands between neighbouring cuts, each once, and which of them stands at each place."""
+    import pyarrow
+
+    buffers = [None, pyarrow.py_buffer(cuts.astype(np.int32)), pyarrow.py_buffer(data)]
+    found = pyarrow.BinaryArray.from_buffers(pyarrow.binary(), len(cuts) - 1, buffers).dictionary_encode()
+    return found.dictionary.to_pylist(), found.indices.to_numpy()
 
 
 class TokenMap:
@@ -316,9 +368,11 @@ class TokenMap:
         self.text = text
         self._count = encoder().count
         self._clean = text if text.isascii() else _encodable(text)
+        self._edges: dict[str, int] = {}
+        """Tokens of edges met before: many spans begin with the same word."""
         parts: list[Positions] = []
         offset = 0
-        words = _Words(repeat=len(text) >= _WORDS_FROM)
+        words = _Words(text.isascii(), repeat=len(text) >= _WORDS_FROM)
         for part in _segments(self._clean):
             ends = words.ends(part)
             ends += offset
@@ -343,18 +397,34 @@ class TokenMap:
 
         Only the pre-tokens at the two edges can differ from the whole-text encode, so only they are encoded again.
         """
+        edges, first, last = self._parted(start, end)
+        return edges + int(self.ends.searchsorted(last, "right")) - int(self.ends.searchsorted(first, "right"))
+
+    def counts(self, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
+        """Tokens of each of many spans on its own: what `count` gives, in a third of the time."""
+        parted = np.array(list(map(self._parted, starts, ends)), dtype=np.int64).reshape(-1, 3)
+        found: list[int] = (parted[:, 0] + self.before(parted[:, 2]) - self.before(parted[:, 1])).tolist()
+        return found
+
+    def _parted(self, start: int, end: int) -> tuple[int, int, int]:
+        """Tokens of the span's edges, encoded on their own, and the first and last seam, between which the whole text's tokens count."""
         text = self._clean
         first = self._seam_from(start, end)
         if first is None:
-            return self._count(text[start:end])
+            return self._count(text[start:end]), start, start
         last = self._seam_back(first, end)
-        ends = self.ends
-        inside = int(ends.searchsorted(last, "right")) - int(ends.searchsorted(first, "right"))
-        if first > start:
-            inside += self._count(text[start:first])
+        edges = self._edge(text[start:first]) if first > start else 0
         if last < end:
-            inside += self._count(text[last:end])
-        return inside
+            edges += self._edge(text[last:end])
+        return edges, first, last
+
+    def _edge(self, text: str) -> int:
+        known = self._edges.get(text)
+        if known is None:
+            if len(self._edges) >= _MOST_EDGES:
+                self._edges.clear()
+            known = self._edges[text] = self._count(text)
+        return known
 
     def _seam_from(self, start: int, end: int) -> int | None:
         """The first seam of the slice, or None when there is none near its start."""

@@ -44,6 +44,10 @@ class Ruler(ABC):
     def exact(self, start: int, end: int) -> int:
         """Units of the span on its own."""
 
+    def exact_all(self, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
+        """Units of each of many spans on its own."""
+        return list(map(self.exact, starts, ends))
+
     def rough(self) -> Ruler:
         """This ruler with spans measured by one count of the whole text: off by a few units, and faster."""
         return self
@@ -90,6 +94,9 @@ class TokenRuler(Ruler):
     def exact(self, start: int, end: int) -> int:
         return self._map.count(start, end)
 
+    def exact_all(self, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
+        return self._map.counts(starts, ends)
+
     def rough(self) -> Ruler:
         return _RoughTokenRuler(self._map)
 
@@ -97,6 +104,9 @@ class TokenRuler(Ruler):
 class _RoughTokenRuler(TokenRuler):
     def exact(self, start: int, end: int) -> int:
         return self._map.share(start, end)
+
+    def exact_all(self, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
+        return list(map(self._map.share, starts, ends))
 
 
 class CharacterRuler(Ruler):

@@ -49,10 +49,11 @@ class Sentence(Strategy[SentenceParams]):
 
 def _groups(sentences: Sequence[Span], measure: Ruler, params: SentenceParams) -> Iterator[Part]:
     first, reached, n_sentences = 0, 0, len(sentences)
+    ahead = _Ahead(sentences, measure, params)
     while reached < n_sentences:
         stop = min(first + params.sentences, n_sentences)
         start = sentences[first].start
-        units = measure.exact(start, sentences[stop - 1].end)
+        units = ahead.units(first)
         while units > params.size and stop > reached + 1:
             stop -= 1
             units = measure.exact(start, sentences[stop - 1].end)
@@ -66,3 +67,30 @@ def _groups(sentences: Sequence[Span], measure: Ruler, params: SentenceParams) -
             yield from cut_words(start, sentences[stop - 1].end, measure, params.size)
         reached = stop
         first = max(first + 1, stop - params.overlap)
+
+
+_MOST_AHEAD = 1024
+
+
+class _Ahead:
+    """Units of full groups, counted many at a time as if none were above the size: that is how nearly all come out."""
+
+    def __init__(self, sentences: Sequence[Span], measure: Ruler, params: SentenceParams) -> None:
+        self._starts, self._ends = [span.start for span in sentences], [span.end for span in sentences]
+        self._measure = measure
+        self._length, self._step = params.sentences, params.sentences - params.overlap
+        self._known: dict[int, int] = {}
+        self._groups = 4
+        """Counted at the next call for a group not yet known: more and more while that is one in line, else few."""
+        self._next = 0
+
+    def units(self, first: int) -> int:
+        """Units of the group that begins with sentence `first`."""
+        if first not in self._known:
+            self._groups = min(self._groups * 4, _MOST_AHEAD) if first == self._next else 4
+            self._next = first + self._groups * self._step
+            firsts = range(first, min(self._next, len(self._starts)), self._step)
+            ends = [self._ends[min(each + self._length, len(self._ends)) - 1] for each in firsts]
+            counted = self._measure.exact_all([self._starts[each] for each in firsts], ends)
+            self._known = dict(zip(firsts, counted, strict=True))
+        return self._known[first]

@@ -154,6 +154,7 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words of any text are looked up, in segments short enough that a small text has several."""
     monkeypatch.setattr(tokens, "_WORDS_FROM", 0)
     monkeypatch.setattr(tokens, "_MOST_NEW", 2.0)
+    monkeypatch.setattr(tokens, "_LONGEST_WORDS", 100)
     monkeypatch.setattr(tokens, "_MOST_WORDS", 6)
     monkeypatch.setattr(tokens, "_SEGMENT", 24)
 
@@ -179,19 +180,19 @@ def test_words_met_before_have_the_tokens_of_the_whole_text(looked_up: None, tex
 def test_each_word_of_a_long_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_WORDS_FROM", 0)
     monkeypatch.setattr(tokens, "_SEGMENT", 400)
-    words = tokens._Words(repeat=True)
+    words = tokens._Words(ascii=True, repeat=True)
     encoded: list[str] = []
     encode = words._encode
     monkeypatch.setattr(words, "_encode", lambda text: (encoded.append(text), encode(text))[1])
     text = "the fee is due and the fee is paid " * 20
     for _ in range(3):
         assert words.ends(text).tolist() == tokens._character_ends(text, encode(text)).tolist()
-    # The first and the last word of a segment are not looked up.
+    # Words that end in a letter follow each other; the first and the last word of a segment are not looked up.
     assert encoded == ["the fee is due and the paid ", "the ", "the "]
 
 
 def test_a_text_whose_words_do_not_repeat_is_encoded_as_it_is() -> None:
-    words = tokens._Words(repeat=True)
+    words = tokens._Words(ascii=True, repeat=True)
     text = " ".join(f"w{number}" for number in range(500))
     assert words.ends(text).tolist() == tokens._character_ends(text, tokens.encoder().encode(text)).tolist()
     assert not words._repeat
@@ -206,6 +207,8 @@ def test_every_span_of_long_text_is_counted_exactly(monkeypatch: pytest.MonkeyPa
     for start in range(0, len(text), 7):
         for end in range(start, len(text), 11):
             assert token_map.count(start, end) == reference(text[start:end])
+    starts, ends = list(range(0, len(text) - 30, 7)), list(range(30, len(text), 7))
+    assert token_map.counts(starts, ends) == [reference(text[a:b]) for a, b in zip(starts, ends, strict=True)]
 
 
 def test_the_whole_text_is_encoded_in_bounded_segments(monkeypatch: pytest.MonkeyPatch) -> None:
