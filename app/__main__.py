@@ -17,7 +17,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount
 
-from app import logs, runtime
+from app import logs, runtime, warm
 from app.api import PREFIX, create_api, health, jobs
 from engine import UserError
 from engine.errors import BadSetting
@@ -74,7 +74,7 @@ def build(settings: Settings) -> Any:
     """Dashboard and API as one ASGI app."""
     import streamlit as st
 
-    return st.App(SCRIPT, lifespan=_lifespan(settings), routes=routes(settings))
+    return st.App(SCRIPT, lifespan=_lifespan(settings, with_pages=True), routes=routes(settings))
 
 
 def serve_api(settings: Settings) -> None:
@@ -99,13 +99,15 @@ def serve_all(settings: Settings) -> None:
     )
 
 
-def _lifespan(settings: Settings) -> Any:
+def _lifespan(settings: Settings, with_pages: bool = False) -> Any:
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         # The server has set up logging of its own by now.
         logs.configure(settings.log_level)
         await asyncio.to_thread(runtime.workbench, settings)
         _hear_stop()
+        if with_pages:
+            warm.start()
         yield
         await asyncio.to_thread(runtime.close)
 

@@ -23,6 +23,10 @@ MOST_PANES = len(FIRST_STRATEGIES)
 MOST_MATCHES = 2000
 FOCUS = "inspector.focus"
 """The pane whose chunk the detail shows."""
+MOVED = "inspector.moved"
+"""Whether another chunk was chosen since the whole page was drawn."""
+PLACE = "inspector.place"
+"""How often the reader went to the next place where strategies differ, less one."""
 SHOWN = "inspector.shown"
 """The specs as the panes showed them last."""
 
@@ -108,6 +112,7 @@ def choose(pane: Pane, index: int | None) -> None:
     chunk_id = None if index is None else pane.chunk_set.chunks[index].chunk_id
     st.session_state[chosen_key(pane.number)] = chunk_id
     st.session_state[FOCUS] = pane.number
+    st.session_state[MOVED] = True
     st.session_state["inspector.adopted"] = chunk_id
     state.choose(state.CHUNK, chunk_id)
 
@@ -135,6 +140,11 @@ def matches(text: str, wanted: str) -> list[Span]:
         return []
     found = re.finditer(re.escape(wanted.strip()), text, re.IGNORECASE)
     return [Span(match.start(), match.end()) for match, _ in zip(found, range(MOST_MATCHES), strict=False)]
+
+
+def to_next_place() -> None:
+    """For callbacks."""
+    st.session_state[PLACE] = st.session_state.get(PLACE, -1) + 1
 
 
 def places_of_disagreement(panes: Sequence[Pane]) -> list[int]:

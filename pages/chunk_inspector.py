@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from app import charts, exports, figures, forms, inspector, state, tables
+from app import charts, exports, figures, forms, inspector, overlay, state, tables
 from app.inspector import Pane
-from app.overlay import WINDOW, Reveal, overlay
+from app.overlay import WINDOW, Drawing, Reveal, place_in_window, send_cuts, send_text
 from app.states import bench, exact_text, guard, heading, no_documents
 from app.text import counted, plain, shortened
 from app.theme import titled
@@ -98,7 +99,8 @@ def make_pane(number: int, start: StrategySpec) -> Pane | None:
     return Pane(number, spec, chunk_set)
 
 
-columns = st.columns(count)
+wrapper = st.container(gap=None)
+sources, columns = wrapper.container(gap=None), wrapper.columns(count)
 chosen_specs = dict(enumerate(inspector.more_specs(workbench, found, count)))
 panes: list[Pane] = []
 for number, start in list(chosen_specs.items()):
@@ -108,17 +110,12 @@ for number, start in list(chosen_specs.items()):
             panes.append(pane)
 inspector.remember(workbench, list(chosen_specs.values()))
 inspector.adopt_chunk(panes)
+st.session_state.pop(inspector.MOVED, None)
 
 places = inspector.places_of_disagreement(panes)
-
-
-def to_next() -> None:
-    st.session_state["inspector.place"] = st.session_state.get("inspector.place", -1) + 1
-
-
 next_column.button(
     "Next difference",
-    on_click=to_next,
+    on_click=inspector.to_next_place,
     disabled=not places,
     shortcut="Alt+N",
     key="inspector.next",
@@ -126,37 +123,46 @@ next_column.button(
     help="Scroll to the next place where one strategy cuts and another does not.",
     width="stretch",
 )
-turn = st.session_state.get("inspector.place", -1)
-reveal = Reveal(places[turn % len(places)], turn) if places and turn >= 0 else None
-if reveal is not None and not window.start <= reveal.offset < window.end:
-    reveal = None
+turn = st.session_state.get(inspector.PLACE, -1)
+difference = Reveal(places[turn % len(places)], turn) if places and turn >= 0 else None
+reveal = place_in_window(document.text, difference, window)
 
-for pane in panes:
-    with columns[pane.number], guard():
-        overlay(
-            document.text,
-            pane.chunk_set,
-            key=inspector.overlay_key(pane.number),
-            label=f"{pane.spec.label} on {document.name}",
-            on_choose=functools.partial(inspector.choose_in_overlay, pane),
-            selected=pane.chosen,
-            evidence=evidence,
-            matches=matches,
-            group="inspector" if together else "",
-            reveal=reveal,
-            window=window,
+with sources:
+    text_id = send_text(document.text, document.document_id, key="inspector", window=window)
+    drawings = {
+        pane.number: Drawing(
+            text_id,
+            send_cuts(
+                document.text,
+                pane.chunk_set,
+                key=inspector.overlay_key(pane.number),
+                window=window,
+                evidence=evidence,
+                matches=matches,
+            ),
         )
+        for pane in panes
+    }
 notes = []
-if reveal is not None:
-    notes.append(f"Disagreement {turn % len(places) + 1} of {len(places)}, at character {reveal.offset:,}.")
+if reveal is not None and difference is not None:
+    notes.append(f"Disagreement {turn % len(places) + 1} of {len(places)}, at character {difference.offset:,}.")
 if marked:
     notes.append(f"{counted(len(evidence), 'passage')} of evidence in this document.")
 if wanted.strip():
     notes.append(f"{counted(len(matches), 'match', 'matches')} of the search.")
-if notes:
-    st.caption(" ".join(notes))
 
-state.publish(state.STRATEGIES, state.CHUNK)
+
+def draw_pane(pane: Pane, column: DeltaGenerator) -> None:
+    with column, guard():
+        overlay.pane(
+            drawings[pane.number],
+            key=inspector.overlay_key(pane.number),
+            label=f"{pane.spec.label} on {document.name}",
+            on_choose=functools.partial(inspector.choose_in_overlay, pane),
+            selected=pane.chosen,
+            group="inspector" if together else "",
+            reveal=reveal,
+        )
 
 
 def detail(pane: Pane) -> None:
@@ -211,12 +217,26 @@ def detail(pane: Pane) -> None:
         begins.text(f"{after.text.strip()[:160]} …")
 
 
-shown = inspector.focused(panes)
-with st.container(border=True), guard():
-    if shown is None:
-        st.caption("Click a chunk, or move to one with the arrow keys, to see it here.")
-    else:
-        detail(shown)
+@st.fragment
+def texts_and_detail() -> None:
+    """The texts with their chunks, and the chosen chunk. A click draws only this part again."""
+    columns = st.columns(count)
+    for pane in panes:
+        draw_pane(pane, columns[pane.number])
+    if notes:
+        st.caption(" ".join(notes))
+    state.publish(state.STRATEGIES, state.CHUNK)
+    with st.container(border=True), guard():
+        shown = inspector.focused(panes)
+        if shown is None:
+            st.caption("Click a chunk, or move to one with the arrow keys, to see it here.")
+        else:
+            detail(shown)
+    if st.session_state.get(inspector.MOVED) and st.session_state.get("inspector.section") == "Chunks":
+        st.rerun()
+
+
+texts_and_detail()
 if not panes:
     st.stop()
 
@@ -237,6 +257,7 @@ chunk_sets = [pane.chunk_set for pane in panes]
 
 def one_pane(key: str) -> Pane:
     """The pane a section is about, where it can only be about one."""
+    shown = inspector.focused(panes)
     start = panes.index(shown) if shown in panes else 0
     if len(panes) == 1:
         return panes[0]

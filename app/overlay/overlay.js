@@ -1,123 +1,264 @@
-// Draws text segments as text nodes in blocks the browser can skip while they are out of view.
+// Draws a text, cut into segments of one look, as text nodes in blocks. Blocks near the view are filled at once, the others when
+// the browser has nothing else to do.
 const EVIDENCE = 1, MATCH = 2, STARTS = 4, BLANK = 8;
 const BLOCK_CHARACTERS = 4000;
-const panes = window.__chunkscopePanes ?? (window.__chunkscopePanes = new Map());
+const SEGMENT_FIELDS = 4, CHUNK_FIELDS = 7;
+const shared = window.__chunkscope ?? (window.__chunkscope = { sources: new Map(), owners: new Map(), waiting: new Set() });
+const groups = window.__chunkscopeGroups ?? (window.__chunkscopeGroups = new Map());
 
-function look(first, last, bits) {
-  const names = ["seg"];
-  if (first >= 0) names.push("covered", first !== last ? "shared" : first % 2 ? "odd" : "even");
-  else if (!(bits & BLANK)) names.push("gap");
-  if (bits & EVIDENCE) names.push("evidence");
-  if (bits & MATCH) names.push("match");
-  if (bits & STARTS && first >= 0) names.push("begins");
-  return names.join(" ");
+function text(source) {
+  source.text ??= new TextDecoder("utf-8", { ignoreBOM: true }).decode(source.payload);
+  return source.text;
 }
 
-function draw(pane, data) {
-  const content = document.createDocumentFragment();
-  const byChunk = data.notes.map(() => []);
-  let block = null, filled = 0, offset = 0, ended = true;
-  for (const [text, first, last, bits] of data.segments) {
-    // A very long segment is spread over several blocks, so that none is slow to lay out.
-    for (let from = 0; from < text.length || from === 0; ) {
-      if (block === null || (filled >= BLOCK_CHARACTERS && (ended || filled >= 4 * BLOCK_CHARACTERS))) {
-        block = document.createElement("div");
-        block.className = "block";
-        block.dataset.offset = offset;
-        content.append(block);
-        filled = 0;
-      }
-      const to = piece(text, from);
-      const segment = document.createElement("span");
-      segment.className = look(first, last, from ? bits & ~STARTS : bits);
-      segment.textContent = text.slice(from, to);
-      if (first >= 0) {
-        segment.dataset.last = last;
-        segment.title = data.notes[last] + (first !== last ? `\nShared with chunk ${first + 1}` : "");
-        if (bits & STARTS && !from) segment.dataset.number = last + 1;
-        for (let chunk = first; chunk <= last; chunk += 1) byChunk[chunk].push(segment);
-      } else if (!(bits & BLANK)) {
-        segment.title = "In no chunk";
-      }
-      block.append(segment);
-      ended = segment.textContent.endsWith("\n");
-      filled += to - from;
-      offset += to - from;
-      from = to;
-      if (!text.length) break;
-    }
-  }
-  byChunk.forEach((segments, chunk) => {
-    const head = segments.find((one) => Number(one.dataset.last) === chunk) ?? segments[0];
-    if (!head) return;
-    head.id = `chunk-${chunk}`;
-    head.setAttribute("role", "option");
-    head.setAttribute("aria-label", data.notes[chunk]);
-    head.setAttribute("aria-selected", "false");
-  });
-  pane.replaceChildren(content);
-  return byChunk;
+function numbers(source) {
+  source.numbers ??= new Int32Array(source.payload.buffer);
+  return source.numbers;
+}
+
+// The facts of one chunk, as `app/overlay/__init__.py` writes them.
+function facts(cuts, chunk) {
+  const at = cuts.header.segments * SEGMENT_FIELDS + chunk * CHUNK_FIELDS;
+  const [tokens, characters, left, right, start, end, heading] = numbers(cuts).subarray(at, at + CHUNK_FIELDS);
+  return { tokens, characters, left, right, start, end, heading: cuts.header.headings[heading] };
+}
+
+const counted = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+
+function note(cuts, chunk) {
+  const { tokens, characters, left, right, heading } = facts(cuts, chunk);
+  let words = `Chunk ${chunk + 1}: ${counted(tokens, "token")}, ${counted(characters, "character")}`;
+  if (left || right) words += `\nOverlap: ${left} characters with the chunk before, ${right} with the next`;
+  return heading ? `${words}\n${heading}` : words;
+}
+
+function look(first, last, bits) {
+  let names = "seg";
+  if (first >= 0) names += ` covered ${first !== last ? "shared" : first % 2 ? "odd" : "even"}`;
+  else if (!(bits & BLANK)) names += " gap";
+  if (bits & EVIDENCE) names += " evidence";
+  if (bits & MATCH) names += " match";
+  if (bits & STARTS && first >= 0) names += " begins";
+  return names;
 }
 
 // Where to cut a long segment: a block is a box of its own, so it should begin with a line.
-function piece(text, from) {
-  if (text.length - from <= 2 * BLOCK_CHARACTERS) return text.length;
-  const line = text.indexOf("\n", from + BLOCK_CHARACTERS);
-  return line < 0 ? text.length : line + 1;
+function piece(whole, from, end) {
+  if (end - from <= 2 * BLOCK_CHARACTERS) return end;
+  const line = whole.indexOf("\n", from + BLOCK_CHARACTERS);
+  return line < 0 || line >= end ? end : line + 1;
+}
+
+// The blocks as stretches of the text with the segments in them, and for every chunk the blocks it reaches into. Builds no element.
+function plan(whole, cuts) {
+  const values = numbers(cuts);
+  const blocks = [];
+  const reach = Array.from({ length: cuts.header.chunks }, () => null);
+  let block = null, filled = 0, offset = 0, ended = true;
+  for (let segment = 0; segment < cuts.header.segments; segment += 1) {
+    const at = segment * SEGMENT_FIELDS;
+    const end = offset + values[at];
+    do {
+      // A very long segment is spread over several blocks, so that none is slow to lay out.
+      if (block === null || (filled >= BLOCK_CHARACTERS && (ended || filled >= 4 * BLOCK_CHARACTERS))) {
+        block = { offset, length: 0, parts: [], filled: false, element: null };
+        blocks.push(block);
+        filled = 0;
+      }
+      const to = piece(whole, offset, end);
+      block.parts.push([at, offset, to, offset === end - values[at]]);
+      for (let chunk = Math.max(0, values[at + 1]); chunk <= values[at + 2]; chunk += 1) {
+        reach[chunk] ??= { from: blocks.length - 1, to: 0, head: -1 };
+        reach[chunk].to = blocks.length - 1;
+        if (chunk === values[at + 2] && reach[chunk].head < 0) reach[chunk].head = offset;
+      }
+      ended = to > 0 && whole.charCodeAt(to - 1) === 10;
+      filled += to - offset;
+      block.length += to - offset;
+      offset = to;
+    } while (offset < end);
+  }
+  return { blocks, reach };
+}
+
+function fill(state, block) {
+  if (block.filled) return;
+  block.filled = true;
+  const values = numbers(state.cuts);
+  const content = document.createDocumentFragment();
+  for (const [at, from, to, isBeginning] of block.parts) {
+    const first = values[at + 1], last = values[at + 2], bits = values[at + 3];
+    const segment = document.createElement("span");
+    segment.className = look(first, last, isBeginning ? bits : bits & ~STARTS);
+    segment.textContent = state.text.slice(from, to);
+    if (first >= 0) {
+      segment.dataset.last = last;
+      if (first !== last) segment.dataset.first = first;
+      if (bits & STARTS && isBeginning) segment.dataset.number = last + 1;
+      for (let chunk = first; chunk <= last; chunk += 1) {
+        if (state.reach[chunk].head === from || (state.reach[chunk].head < 0 && !state.heads.has(chunk))) {
+          state.heads.add(chunk);
+          segment.id = `chunk-${chunk}`;
+          segment.setAttribute("role", "option");
+          segment.setAttribute("aria-selected", String(chunk === state.chosen));
+        }
+        if (chunk === state.chosen) segment.classList.add("chosen");
+      }
+    }
+    content.append(segment);
+  }
+  block.element.replaceChildren(content);
+  block.element.style.minHeight = "";
+}
+
+function draw(state) {
+  const { pane } = state;
+  Object.assign(state, plan(state.text, state.cuts));
+  state.heads = new Set();
+  const line = 23, perLine = Math.max(20, pane.clientWidth / 7);
+  const content = document.createDocumentFragment();
+  for (const block of state.blocks) {
+    block.element = document.createElement("div");
+    block.element.className = "block";
+    const height = Math.ceil((1.2 * block.length * line) / perLine);
+    block.element.style.containIntrinsicSize = `auto ${height}px`;
+    block.element.style.minHeight = `${height}px`;
+    content.append(block.element);
+  }
+  pane.replaceChildren(content);
+  pane.scrollTop = 0;
+  fillInView(state);
+  fillWhenIdle(state, state.blocks, 0);
+}
+
+// All other blocks, so that the browser's own search and a screen reader find the whole text.
+function fillWhenIdle(state, blocks, next) {
+  const work = (deadline) => {
+    if (state.blocks !== blocks || !state.pane.isConnected) return;
+    let at = next;
+    do { if (at < blocks.length) fill(state, blocks[at]); at += 1; } while (at < blocks.length && deadline.timeRemaining() > 4);
+    if (at < blocks.length) fillWhenIdle(state, blocks, at);
+  };
+  // Safari has no idle callbacks.
+  if (window.requestIdleCallback) requestIdleCallback(work, { timeout: 500 });
+  else setTimeout(() => work({ timeRemaining: () => 0 }), 20);
+}
+
+// The last block that begins above a height of the pane. Blocks stand in order, so a few looks are enough.
+function blockAtHeight(state, height) {
+  let low = 0, high = state.blocks.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (state.blocks[middle].element.offsetTop <= height) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+function fillInView(state) {
+  if (!state.blocks?.length) return;
+  const { pane, blocks } = state;
+  for (let at = blockAtHeight(state, pane.scrollTop); at < blocks.length; at += 1) {
+    if (blocks[at].element.offsetTop > pane.scrollTop + 2 * pane.clientHeight) break;
+    fill(state, blocks[at]);
+  }
+}
+
+function blockOf(state, offset) {
+  let low = 0, high = state.blocks.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (state.blocks[middle].offset <= offset) low = middle;
+    else high = middle - 1;
+  }
+  return state.blocks[low];
+}
+
+function segmentAt(state, offset) {
+  const block = blockOf(state, offset);
+  if (!block) return null;
+  fill(state, block);
+  return block.element.children[block.parts.findIndex(([, , to]) => to > offset)] ?? null;
+}
+
+function segmentsOf(state, chunk) {
+  const place = state.reach?.[chunk];
+  if (!place) return [];
+  const values = numbers(state.cuts);
+  return state.blocks.slice(place.from, place.to + 1).flatMap((block) => {
+    fill(state, block);
+    return block.parts.flatMap(([at], number) =>
+      values[at + 1] <= chunk && chunk <= values[at + 2] ? [block.element.children[number]] : []);
+  });
 }
 
 function mark(state, chunk, reveal) {
   const flag = (number, on) => {
-    for (const segment of state.byChunk[number] ?? []) {
+    const segments = number === null ? [] : segmentsOf(state, number);
+    for (const segment of segments) {
       segment.classList.toggle("chosen", on);
-      if (segment.id) segment.setAttribute("aria-selected", String(on));
+      if (segment.id === `chunk-${number}`) segment.setAttribute("aria-selected", String(on));
+      if (on && segment.id === `chunk-${number}`) segment.setAttribute("aria-label", note(state.cuts, number));
     }
+    return segments;
   };
   flag(state.chosen, false);
   state.chosen = chunk;
-  flag(chunk, true);
-  const segments = chunk === null ? [] : state.byChunk[chunk] ?? [];
+  const segments = flag(chunk, true);
   if (segments.length) state.pane.setAttribute("aria-activedescendant", `chunk-${chunk}`);
   else state.pane.removeAttribute("aria-activedescendant");
-  if (reveal && segments.length) show(state.pane, segments[0]);
+  tell(state);
+  if (reveal && segments.length) show(state, segments[0]);
+}
+
+// What is known of the chosen chunk, at once; the details of the page follow when the server has answered.
+function tell(state) {
+  const { chosen: chunk, cuts, bar } = state;
+  if (chunk === null || !state.reach[chunk]) {
+    bar.textContent = state.reach.length ? "Click a chunk, or use ↓ and ↑." : "No chunks.";
+    return;
+  }
+  const { tokens, characters, start, end, heading } = facts(cuts, chunk);
+  const words = [
+    `Chunk ${chunk + 1} of ${state.reach.length.toLocaleString("en")}: ${counted(tokens, "token")}, ${counted(characters, "character")}`,
+    `at ${start.toLocaleString("en")} to ${end.toLocaleString("en")}`,
+  ];
+  if (heading) words.push(heading);
+  bar.textContent = words.join(" · ");
+  bar.title = heading;
 }
 
 // Scrolls the pane alone; scrollIntoView would move the page under the reader as well.
-function show(pane, element) {
-  // Blocks out of view have an estimated height: the second pass lands on the real place.
-  for (let pass = 0; pass < 2; pass += 1) {
+function show(state, element) {
+  const { pane } = state;
+  // Blocks out of view have an estimated height: later passes land on the real place.
+  for (let pass = 0; pass < 3; pass += 1) {
     const top = element.getBoundingClientRect().top - pane.getBoundingClientRect().top;
     pane.scrollTop += top - pane.clientHeight / 3;
+    fillInView(state);
   }
 }
 
-function topOffset(pane) {
-  const top = pane.getBoundingClientRect().top;
-  for (const block of pane.children) {
-    const box = block.getBoundingClientRect();
-    if (box.bottom > top) return Number(block.dataset.offset) + Math.max(0, (top - box.top) / box.height) * block.textContent.length;
-  }
-  return 0;
+function topOffset(state) {
+  if (!state.blocks?.length) return 0;
+  const { pane } = state;
+  const block = state.blocks[blockAtHeight(state, pane.scrollTop)];
+  const box = block.element.getBoundingClientRect();
+  const inside = Math.max(0, (pane.getBoundingClientRect().top - box.top) / Math.max(1, box.height));
+  return block.offset + Math.min(1, inside) * block.length;
 }
 
-function scrollToOffset(pane, offset, align = 0) {
-  const block = [...pane.children].findLast((one) => Number(one.dataset.offset) <= offset);
-  if (!block) return;
-  const inside = (offset - Number(block.dataset.offset)) / Math.max(1, block.textContent.length);
+function scrollToOffset(state, offset) {
+  if (!state.blocks?.length) return;
+  const { pane } = state;
+  const block = blockOf(state, offset);
+  fill(state, block);
+  const inside = (offset - block.offset) / Math.max(1, block.length);
   for (let pass = 0; pass < 2; pass += 1) {
-    const top = block.getBoundingClientRect().top - pane.getBoundingClientRect().top;
-    pane.scrollTop += top + inside * block.getBoundingClientRect().height - align * pane.clientHeight;
+    const box = block.element.getBoundingClientRect();
+    pane.scrollTop += box.top - pane.getBoundingClientRect().top + inside * box.height;
+    fillInView(state);
   }
-}
-
-function segmentAt(pane, offset) {
-  const block = [...pane.children].findLast((one) => Number(one.dataset.offset) <= offset);
-  let at = block ? Number(block.dataset.offset) : 0;
-  for (const segment of block?.children ?? []) {
-    at += segment.textContent.length;
-    if (at > offset) return segment;
-  }
-  return null;
 }
 
 // Whether a selection is the echo of a choice made here. While a newer choice is on its way, an older echo must not undo it.
@@ -129,84 +270,116 @@ function heard(state, selected) {
   return place >= 0;
 }
 
-export default function (component) {
-  const { data, parentElement, setStateValue } = component;
-  const pane = parentElement.querySelector(".pane");
-  pane.style.height = `${data.height - 8}px`;
-  pane.setAttribute("aria-label", data.label);
-  const state = pane.__state ?? (pane.__state = { pane, chosen: null, byChunk: [], sent: [] });
-  state.send = (chunk) => setStateValue("chosen", chunk);
-  if (state.signature !== data.signature) {
-    const place = state.signature === undefined ? 0 : topOffset(pane);
-    state.byChunk = draw(pane, data);
-    state.signature = data.signature;
-    state.chosen = null;
-    state.sent = [];
-    if (place) scrollToOffset(pane, place);
+function choose(state, chunk, reveal, wait) {
+  mark(state, chunk, reveal);
+  clearTimeout(state.timer);
+  const send = () => {
+    state.timer = undefined;
+    if (!state.pane.isConnected) return;
+    state.sent.push(chunk);
+    state.send(chunk);
+  };
+  // Keys repeat: only where they come to rest is sent.
+  state.timer = setTimeout(send, wait);
+}
+
+function update(state, data) {
+  const source = shared.sources.get(data.text), cuts = shared.sources.get(data.cuts);
+  if (!source || !cuts) return;
+  shared.waiting.delete(state.wake);
+  const signature = `${data.text} ${data.cuts}`;
+  if (state.signature !== signature) {
+    const place = state.signature === undefined ? 0 : topOffset(state);
+    Object.assign(state, { signature, text: text(source), cuts, chosen: null, sent: [] });
+    draw(state);
+    if (place) scrollToOffset(state, place);
+    tell(state);
   }
   const echoed = heard(state, data.selected);
   if (data.selected !== state.chosen && state.timer === undefined && !state.sent.length) mark(state, data.selected, !echoed);
   if (data.reveal && data.reveal[1] !== state.revealed) {
     state.revealed = data.reveal[1];
-    const segment = segmentAt(pane, data.reveal[0]);
+    const segment = segmentAt(state, data.reveal[0]);
     if (segment) {
-      show(pane, segment);
-      for (const old of pane.querySelectorAll(".here")) old.classList.remove("here");
+      show(state, segment);
+      for (const old of state.pane.querySelectorAll(".here")) old.classList.remove("here");
       segment.classList.add("here");
     }
   }
+}
 
-  const choose = (chunk, reveal) => {
-    mark(state, chunk, reveal);
-    clearTimeout(state.timer);
-    state.timer = setTimeout(() => {
-      state.timer = undefined;
-      if (!pane.isConnected) return;
-      state.sent.push(chunk);
-      state.send(chunk);
-    }, 80);
+function follow(state, group) {
+  const peers = groups.get(group) ?? new Set();
+  if (group) {
+    groups.set(group, peers);
+    peers.add(state);
+  }
+  state.pane.onscroll = () => {
+    cancelAnimationFrame(state.frame);
+    const led = state.following;
+    state.following = false;
+    state.frame = requestAnimationFrame(() => {
+      fillInView(state);
+      if (led || !group) return;
+      const offset = topOffset(state);
+      for (const peer of peers) {
+        if (peer === state || !peer.pane.isConnected) continue;
+        const before = peer.pane.scrollTop;
+        peer.following = true;
+        scrollToOffset(peer, offset);
+        if (peer.pane.scrollTop === before) peer.following = false;
+      }
+    });
   };
+  return peers;
+}
+
+export default function (component) {
+  const { data, parentElement, setStateValue } = component;
+  const pane = parentElement.querySelector(".pane");
+  const bar = parentElement.querySelector(".facts");
+  pane.style.height = `${data.height - 36}px`;
+  pane.setAttribute("aria-label", data.label);
+  const state = pane.__state ?? (pane.__state = { pane, bar, chosen: null, sent: [], reach: [] });
+  state.send = (chunk) => setStateValue("chosen", chunk);
+  const peers = follow(state, data.group);
+
   pane.onclick = (event) => {
     const segment = event.target.closest(".covered");
-    if (segment) choose(Number(segment.dataset.last), false);
+    if (segment) choose(state, Number(segment.dataset.last), false, 0);
+  };
+  // A note is written when the pointer arrives: thousands of them would slow the first look.
+  pane.onmouseover = (event) => {
+    const segment = event.target.closest(".seg");
+    if (!segment || segment.title || !state.cuts) return;
+    const { first, last } = segment.dataset;
+    if (last !== undefined) {
+      segment.title = note(state.cuts, Number(last)) + (first === undefined ? "" : `\nShared with chunk ${Number(first) + 1}`);
+    } else if (segment.classList.contains("gap")) segment.title = "In no chunk";
   };
   pane.onkeydown = (event) => {
-    const last = state.byChunk.length - 1;
+    const end = state.reach.length - 1;
     const now = state.chosen ?? -1;
     const target = {
-      ArrowDown: Math.min(last, now + 1), j: Math.min(last, now + 1),
+      ArrowDown: Math.min(end, now + 1), j: Math.min(end, now + 1),
       ArrowUp: Math.max(0, now - 1), k: Math.max(0, now - 1),
-      Home: 0, End: last, Enter: Math.max(0, now), Escape: null,
+      Home: 0, End: end, Enter: Math.max(0, now), Escape: null,
     };
     if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
     // Streamlit reruns the page on a bare r and clears its cache on c.
     event.stopPropagation();
-    if (!(event.key in target) || last < 0) return;
+    if (!(event.key in target) || end < 0) return;
     event.preventDefault();
-    choose(target[event.key], true);
+    choose(state, target[event.key], true, 80);
   };
 
-  const peers = panes.get(data.group) ?? new Set();
-  if (data.group) {
-    panes.set(data.group, peers);
-    peers.add(pane);
-    pane.onscroll = () => {
-      if (pane.__following) { pane.__following = false; return; }
-      cancelAnimationFrame(state.frame);
-      state.frame = requestAnimationFrame(() => {
-        const offset = topOffset(pane);
-        for (const peer of peers) {
-          if (peer === pane || !peer.isConnected) continue;
-          const before = peer.scrollTop;
-          peer.__following = true;
-          scrollToOffset(peer, offset);
-          if (peer.scrollTop === before) peer.__following = false;
-        }
-      });
-    };
-  } else {
-    pane.onscroll = null;
-  }
+  shared.waiting.delete(state.wake);
+  state.wake = () => update(state, data);
+  shared.waiting.add(state.wake);
+  update(state, data);
   // A choice that is about to be sent outlives this draw: the next one has the same pane.
-  return () => peers.delete(pane);
+  return () => {
+    peers.delete(state);
+    shared.waiting.delete(state.wake);
+  };
 }

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.models import Span
 
 EVIDENCE, MATCH, STARTS, BLANK = 1, 2, 4, 8
 """Bits of a segment's look: holds evidence, matches the search, begins a chunk, is white space."""
 
-Segment = tuple[str, int, int, int]
-"""Text; first and last chunk that cover it (-1, -1 for none); look."""
+
+class Segment(NamedTuple):
+    """A stretch of the text, in code points; the first and last chunk that cover it (-1 for none); its look."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+    look: int
 
 
 def segments(
@@ -42,14 +53,14 @@ def segments(
         while first < following and chunks[first].end <= start:
             first += 1
         covering = [i for i in range(first, following) if chunks[i].end > start]
-        piece = text[start:end]
         look = (
             (EVIDENCE if evidence_at.holds(start) else 0)
             | (MATCH if match_at.holds(start) else 0)
             | (STARTS if start in starts else 0)
-            | (BLANK if piece.isspace() else 0)
+            | (BLANK if text[start:end].isspace() else 0)
         )
-        result.append((piece, covering[0], covering[-1], look) if covering else (piece, -1, -1, look))
+        ends = (covering[0], covering[-1]) if covering else (-1, -1)
+        result.append(Segment(start, end, *ends, look))
     return result
 
 
@@ -57,6 +68,15 @@ def utf16_offset(text: str, offset: int) -> int:
     """An offset in code points as JavaScript counts it: in UTF-16 units."""
     head = text[:offset]
     return offset if head.isascii() else len(head.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def utf16_offsets(text: str, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Many offsets of `text` at once: `(n,)` code points to `(n,)` UTF-16 units."""
+    if text.isascii():
+        return offsets
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    beyond = np.flatnonzero(points > 0xFFFF)
+    return offsets + np.searchsorted(beyond, offsets)
 
 
 class _Cursor:
