@@ -13,6 +13,7 @@ UserError                  something the reader can fix: shown in words, never w
 ├── StoreUnavailable       the database cannot be reached or written
 ├── IndexUnavailable       the vector index cannot be reached or written
 ├── IndexMismatch          a collection is bound to another embedding model
+├── WorkersUnavailable     the cluster that carries out the work cannot be reached
 ├── BudgetExceeded         the run would cost more than it may
 └── Busy                   a queue is full or a limit is reached; try again later
 
@@ -87,6 +88,10 @@ class StoreUnavailable(UserError):
 
 
 class IndexUnavailable(UserError):
+    status = 503
+
+
+class WorkersUnavailable(UserError):
     status = 503
 
 

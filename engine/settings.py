@@ -129,6 +129,10 @@ class Settings(BaseSettings):
     qdrant_writes: int = Field(
         4, ge=1, le=64, description="Batches of vectors on their way to the Qdrant server at once; more wait."
     )
+    dask_scheduler_address: str | None = Field(
+        None,
+        description="Dask scheduler, such as tcp://localhost:8786, whose workers carry out benchmarks. Needs DATABASE_URL, QDRANT_URL and requirements-scale.txt. Default: this process.",
+    )
     max_upload_mb: int = Field(25, ge=1, le=2048, description="Largest upload, in MB.")
     max_archive_members: int = Field(
         2000, ge=1, description="Most files inside one upload that is a zip archive (DOCX is one)."

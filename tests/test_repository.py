@@ -72,7 +72,7 @@ def test_requirements_are_complete_and_nothing_more(root: Path) -> None:
 def test_every_imported_library_is_pinned_by_name(root: Path) -> None:
     named = {
         canonicalize_name(pin.name)
-        for name in ("requirements.txt", "requirements-local.txt")
+        for name in ("requirements.txt", "requirements-local.txt", "requirements-scale.txt")
         for pin in pins(root, name)[0]
     }
     of_module = importlib.metadata.packages_distributions()
@@ -89,7 +89,7 @@ def test_every_imported_library_is_pinned_by_name(root: Path) -> None:
 
 def test_extras_differ_from_the_product_only_by_what_they_add(root: Path) -> None:
     product = {canonicalize_name(pin.name) for block in pins(root, "requirements.txt") for pin in block}
-    for name in ("requirements-local.txt", "requirements-bench.txt"):
+    for name in ("requirements-local.txt", "requirements-bench.txt", "requirements-scale.txt"):
         text = (root / name).read_text(encoding="utf-8")
         added = [pin for block in pins(root, name) for pin in block]
         assert "-r requirements.txt" in text.splitlines()

@@ -71,6 +71,18 @@ class Indexes:
         self.errors: dict[str, str] = {}
         """By document id, in words."""
 
+    @property
+    def experiment(self) -> Experiment:
+        return self._parts.experiment
+
+    @property
+    def spec(self) -> StrategySpec:
+        return self._spec
+
+    def fail(self, document: DocumentRef, reason: str) -> None:
+        """Note in words why a document could not be indexed, where that was tried elsewhere."""
+        self.errors[document.document_id] = reason
+
     def spend(self, usage: Mapping[str, Usage]) -> float | None:
         """Count usage with this spec. Returns its cost in USD; None: unknown."""
         total = NO_USAGE
@@ -152,6 +164,14 @@ class OpenSpec:
             for document in parts.experiment.documents
             if document.document_id not in result.document_errors
         ]
+
+    @property
+    def experiment_id(self) -> str:
+        return self._parts.experiment.experiment_id
+
+    @property
+    def chunk_count(self) -> int:
+        return self._result.chunk_count
 
     def ask(self, question: Question, repeat: int, seed: int | None) -> tuple[QuestionResult, Exception | None]:
         """One question, asked and scored, and what went wrong. Never raises: a failure is a cell that says why."""

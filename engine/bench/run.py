@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ from engine.bench.overnight import Overnight
 from engine.bench.plan import answer_seeds, judged_by
 from engine.bench.spending import Spending
 from engine.errors import BudgetExceeded, IndexUnavailable, ModelCallFailed, StoreUnavailable, UserError
+from engine.executor.base import Executor, Unit
+from engine.executor.local import LocalExecutor
 from engine.index.base import ChunkIndex
 from engine.judge import calibration
 from engine.models import StrategySpec
@@ -64,7 +66,7 @@ class Runner:
     """Carries out experiments against one set of models, index and store.
 
     `estimate`: the dry run of an experiment, asked only where there is a budget to keep. `poll_seconds`: between two looks at an
-    overnight batch.
+    overnight batch. `executor`: where units are carried out; those of an overnight run are only collected, which happens here.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Runner:
         askers: int,
         estimate: Callable[[Experiment], DryRun],
         poll_seconds: float = 60.0,
+        executor: Executor | None = None,
     ) -> None:
         self.store = store
         self.index = index
@@ -86,11 +89,12 @@ class Runner:
         self.askers = askers
         self.estimate = estimate
         self.poll_seconds = poll_seconds
+        self.executor = executor or LocalExecutor()
 
     def run(self, experiment: Experiment, emit: Emit, cancelled: Callable[[], bool]) -> Ended:
         """Do what is not done yet and store the outcome, including what it says. `cancelled`: it was told to stop or met its budget.
 
-        Raises the UserError that kept the run from going on (StoreUnavailable, IndexUnavailable, ModelCallFailed); the experiment is then
+        Raises the UserError that kept the run from going on (StoreUnavailable, IndexUnavailable, WorkersUnavailable, ModelCallFailed); the experiment is then
         stored as failed with that sentence, everything finished is kept, and another run continues.
         """
         try:
@@ -101,6 +105,8 @@ class Runner:
             with suppress(StoreUnavailable):
                 self.store.finish_experiment(experiment.experiment_id, "failed", error.message)
             raise
+        finally:
+            self.executor.release(experiment.experiment_id)
 
     def _run_overnight(self, experiment: Experiment, emit: Emit, cancelled: Callable[[], bool]) -> Ended:
         """Pass after pass over the open questions, each after the batches it waits for."""
@@ -134,6 +140,7 @@ class _Work:
         self._stopped_by: UserError | None = None
         self._unavailable = 0
         self._batches = batches
+        self._executor = runner.executor if batches is None else LocalExecutor()
         self._deferred = 0
         self._models = runner.models if batches is None else batches.models
         self._seeds = answer_seeds(experiment.plan, runner.models)
@@ -336,7 +343,11 @@ class _Work:
         if not remaining:
             self._close(asking)
             return
-        futures = [askers.submit(self._ask, asking, question, repeat) for question, repeat in remaining]
+        units = [Unit(question, repeat, self._seeds[repeat]) for question, repeat in remaining]
+        # With a budget each question is reserved and paid by itself.
+        size = self._executor.batch if self._experiment.plan.budget_usd is None else 1
+        parts = [units[start : start + size] for start in range(0, len(units), size)]
+        futures = [askers.submit(self._ask, asking, part) for part in parts]
         with self._lock:
             self._asked.extend(futures)
 
@@ -354,7 +365,7 @@ class _Work:
                 return None
             try:
                 with self._spending.unit("index", self._index_costs.get(spec.spec_id, 0.0) / len(documents)):
-                    cost, error = indexes.add(document)
+                    cost, error = self._executor.index(indexes, documents, number - 1, self._stopping)
                     self._spending.add("index", cost)
             except BudgetExceeded as stop:
                 error = stop
@@ -369,35 +380,40 @@ class _Work:
 
     # Asking
 
-    def _ask(self, asking: _Asking, question: Question, repeat: int) -> None:
+    def _ask(self, asking: _Asking, units: Sequence[Unit]) -> None:
         try:
             if not self._stopping():
-                self._ask_one(asking, question, repeat)
+                self._ask_units(asking, units)
         except UserError as error:
             self._stop(error)
         finally:
             with self._lock:
-                asking.left -= 1
+                asking.left -= len(units)
                 last = asking.left == 0
             if last:
                 self._close(asking)
 
-    def _ask_one(self, asking: _Asking, question: Question, repeat: int) -> None:
-        name = _unit(asking.opened.spec.spec_id, question.question_id, repeat)
+    def _ask_units(self, asking: _Asking, units: Sequence[Unit]) -> None:
+        spec_id = asking.opened.spec.spec_id
+        name = _unit(spec_id, units[0].question.question_id, units[0].repeat)
         with self._unit(name) as unit, self._reserved("ask", self._ask_cost):
-            cell, error = asking.opened.ask(question, repeat, self._seeds[repeat])
+            every = list(self._executor.ask(asking.opened, units, self._stopping))
             if self._is_deferred(unit):
                 return
-            if unit is not None and unit.batched:
-                cell = overnight.without_times(cell)
-            self._spending.add("ask", summary.total(cell.usage).cost_usd)
-        if self._is_fatal(error):
-            return
-        self._writer.add(cell)
-        with self._lock:
-            asking.finished += 1
-            finished = asking.finished
-        self._note("ask", asking.opened.spec, finished, asking.total, cell.error)
+            for asked in every:
+                self._spending.add("ask", summary.total(asked.cell.usage).cost_usd)
+        for asked in every:
+            cell = asked.cell if unit is None or not unit.batched else overnight.without_times(asked.cell)
+            if self._is_fatal(asked.error):
+                if asked.stored:
+                    self._store.delete_cells(self._experiment.experiment_id, [(spec_id, cell.question_id, cell.repeat)])
+                continue
+            if not asked.stored:
+                self._writer.add(cell)
+            with self._lock:
+                asking.finished += 1
+                finished = asking.finished
+            self._note("ask", asking.opened.spec, finished, asking.total, cell.error)
 
     def _unit(self, name: str) -> AbstractContextManager[overnight.Unit | None]:
         """Calls inside belong to one answer or verdict, where they come from batches."""

@@ -17,6 +17,7 @@ from engine.bench.history import ExperimentComparison
 from engine.bench.jobs import JobRunner
 from engine.bench.run import Emit, Runner
 from engine.errors import BadRequest
+from engine.executor import open_executor
 from engine.index import ChunkIndex
 from engine.judge import trust
 from engine.metrics import chunk_quality
@@ -35,6 +36,7 @@ class Benchmarks(Asking):
 
     def __init__(self, settings: Settings, folder: DataFolder, store: Store, index: ChunkIndex, models: Models) -> None:
         super().__init__(settings, folder, store, index, models)
+        self._executor = open_executor(settings, store)
         self._jobs = JobRunner(
             store, self._runner, settings.queue_limit, settings.queue_limit_per_user, settings.job_lease_seconds
         )
@@ -299,4 +301,5 @@ class Benchmarks(Asking):
             askers,
             estimate,
             self.settings.batch_poll_seconds,
+            self._executor,
         )

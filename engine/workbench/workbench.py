@@ -76,6 +76,7 @@ class Workbench(Benchmarks):
     def close(self) -> None:
         """Stop background work after the units in flight, close index and database, release the data folder."""
         self._jobs.close()
+        self._executor.close()
         self._index.close()
         self._store.close()
         reading.close_worker()
@@ -90,8 +91,11 @@ class Workbench(Benchmarks):
         self.close()
 
     def health(self) -> dict[str, str]:
-        """One sentence each about database and index. Raises StoreUnavailable, IndexUnavailable."""
-        return {"database": self._store.health(), "index": self._index.health()}
+        """One sentence each about database and index, and about the workers where there are some. Raises StoreUnavailable, IndexUnavailable,
+        WorkersUnavailable."""
+        workers = self._executor.health()
+        stores = {"database": self._store.health(), "index": self._index.health()}
+        return stores if workers is None else {**stores, "workers": workers}
 
     def cache_sizes(self) -> dict[str, CacheSize]:
         """What the caches of vectors and of replies hold."""

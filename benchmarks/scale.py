@@ -1,0 +1,274 @@
+"""A corpus of thousands of documents: throughput of each stage, memory over time, search, size on disk. Run from the repository:
+
+    python -m benchmarks.scale                        2,000 documents, 200,000 chunks under two specs, in one process
+    python -m benchmarks.scale --documents 100        a smaller corpus of the same kind
+    python -m benchmarks.scale --documents 200 --workers 2
+                                                      the same on PostgreSQL, a vector server and a Dask cluster of two processes
+
+Documents are made from a seed, so that every run reads the same ones. Embeddings are the bundled ones, answers extractive: nothing leaves
+the machine. With `--workers`, the vector server is that of the tests (Qdrant Edge behind Qdrant's REST calls), not a Qdrant server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import texts
+from engine import Workbench
+from engine.bench.run import Event
+from engine.index.base import collection_name
+from engine.models import StrategySpec
+from engine.records import Experiment
+from engine.settings import load_settings
+
+SPECS = ("recursive:size=256,overlap=0", "sentence:sentences=6,overlap=0")
+CHARACTERS = 28_000
+"""Of one document: with these specs about 100 chunks, half of them under each."""
+READERS = 2
+"""Documents read at once."""
+SAMPLES = 12
+"""Rows of the table of memory over time."""
+SEARCHES = 200
+TOP_K = 10
+
+
+@dataclass
+class Memory:
+    """Resident memory of this process and of those it started, in MB, every half second."""
+
+    points: list[tuple[float, str, float, float]] = field(default_factory=list)
+    """(seconds since the start, stage, this process, all processes)."""
+    stage: str = "start"
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def watched(self) -> Iterator[Memory]:
+        began = time.perf_counter()
+
+        def look() -> None:
+            while not self._ended.wait(0.5):
+                own, every = resident_mb()
+                self.points.append((time.perf_counter() - began, self.stage, own, every))
+
+        thread = threading.Thread(target=look, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def show(self) -> None:
+        step = max(1, len(self.points) // SAMPLES)
+        print(f"\n{'seconds':>8}  {'stage':<10} {'this process MB':>16} {'all processes MB':>17}")
+        for seconds, stage, own, every in self.points[::step]:
+            print(f"{seconds:>8.0f}  {stage:<10} {own:>16,.0f} {every:>17,.0f}")
+        for stage in dict.fromkeys(point[1] for point in self.points):
+            of_stage = [point[2] for point in self.points if point[1] == stage]
+            quarter = max(1, len(of_stage) // 4)
+            first, last = np.median(of_stage[:quarter]), np.median(of_stage[-quarter:])
+            print(f"{stage}: first quarter {first:,.0f} MB, last quarter {last:,.0f} MB, peak {max(of_stage):,.0f} MB")
+
+
+def resident_mb() -> tuple[float, float]:
+    """Of this process; of it and everything under it."""
+    parents: dict[int, int] = {}
+    pages: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                pages[int(entry.name)] = int((entry / "statm").read_text().split()[1])
+            except (OSError, IndexError, ValueError):
+                continue  # it ended meanwhile
+    own = os.getpid()
+    family = {own}
+    while more := {pid for pid, parent in parents.items() if parent in family and pid not in family}:
+        family |= more
+    page_mb = os.sysconf("SC_PAGE_SIZE") / 2**20
+    return pages.get(own, 0) * page_mb, sum(pages.get(pid, 0) for pid in family) * page_mb
+
+
+def name_of(number: int) -> str:
+    return f"document-{number:05}.md"
+
+
+def text_of(number: int, characters: int) -> str:
+    return texts.markdown(characters, seed=number + 1)
+
+
+def read(workbench: Workbench, documents: int, characters: int) -> tuple[float, int]:
+    """Makes the documents and adds them, `READERS` at once. Returns seconds spent adding, in all threads, and bytes."""
+
+    def add(number: int) -> tuple[float, int]:
+        data = text_of(number, characters).encode()
+        began = time.perf_counter()
+        workbench.add_document(data, name_of(number))
+        return time.perf_counter() - began, len(data)
+
+    with ThreadPoolExecutor(READERS) as pool:
+        done = list(pool.map(add, range(documents)))
+    return math.fsum(seconds for seconds, _ in done), sum(size for _, size in done)
+
+
+def question_file(documents: int, characters: int, count: int) -> bytes:
+    """Questions whose evidence is one sentence of a named document."""
+    chosen = random.Random(1)
+    rows = []
+    for number in sorted(chosen.randrange(documents) for _ in range(count)):
+        sentences = [
+            part for part in text_of(number, characters).split(". ") if 60 < len(part) < 200 and "\n" not in part
+        ]
+        quote = chosen.choice(sentences)
+        words = quote.split()
+        chosen.shuffle(words)
+        question = " ".join(words[:12])
+        rows.append({"question": f"{question}?", "evidence": [quote], "document": name_of(number)})
+    return json.dumps(rows).encode()
+
+
+def folder_mb(path: Path) -> float:
+    return sum(each.stat().st_blocks * 512 for each in path.rglob("*") if each.is_file()) / 1e6
+
+
+def index_all(workbench: Workbench, specs: list[StrategySpec], memory: Memory) -> dict[str, float]:
+    """Indexes every document under every spec, a spec to a thread, keeping nothing. Returns seconds of each stage, in all threads."""
+    documents = [info.document_id for info in workbench.documents()]
+    memory.stage = "index"
+
+    def index(spec: StrategySpec) -> dict[str, float]:
+        spent: dict[str, float] = {}
+        for document_id in documents:
+            for done in workbench.index([document_id], [spec]):
+                for stage, value in done.seconds.items():
+                    spent[stage] = spent.get(stage, 0.0) + value
+        return spent
+
+    total: dict[str, float] = {}
+    with ThreadPoolExecutor(len(specs)) as pool:
+        for spent in pool.map(index, specs):
+            for stage, value in spent.items():
+                total[stage] = total.get(stage, 0.0) + value
+    return total
+
+
+def benchmark(workbench: Workbench, specs: list[StrategySpec], questions: bytes, memory: Memory) -> Experiment:
+    """Runs the benchmark, telling memory which stage it is in."""
+    question_set = workbench.add_question_set(questions, "questions.json")
+    found = sum(bool(question.gold) for question in question_set.questions)
+    print(f"{found} of {len(question_set.questions)} questions have their evidence resolved")
+    began = time.perf_counter()
+    last: dict[str, float] = {}
+
+    def note(event: Event) -> None:
+        memory.stage = "benchmark"
+        last[event.stage] = time.perf_counter() - began
+
+    memory.stage = "benchmark"
+    experiment = workbench.benchmark(workbench.plan(question_set.question_set_id, specs), note)
+    total = time.perf_counter() - began
+    print(
+        f"benchmark: {total:,.1f} s in all, documents ready after {last.get('index', math.nan):,.1f} s, {experiment.status}"
+    )
+    return experiment
+
+
+def searches(workbench: Workbench, specs: list[StrategySpec], memory: Memory) -> None:
+    """The nearest chunks among all of a spec, one search after the other, first without and then with the documents named."""
+    memory.stage = "search"
+    embedder = workbench.models.embedder
+    assert embedder is not None
+    asked = [" ".join(texts.markdown(400, seed=10_000 + number).split()[:14]) for number in range(SEARCHES)]
+    every = [info.document_id for info in workbench.documents()]
+    print(f"\nsearch, top {TOP_K}, {SEARCHES} questions one after the other, milliseconds")
+    for spec in specs:
+        for named, which in (("all", None), ("named documents", every), ("one document", every[:1])):
+            spent = []
+            for question in asked:
+                vector = embedder.embed([question], kind="query").vectors[0]
+                began = time.perf_counter()
+                workbench._index.search(collection_name(spec.strategy_name), vector, TOP_K, spec.spec_id, which)
+                spent.append(1000 * (time.perf_counter() - began))
+            p50, p95 = np.percentile(spent, [50, 95])
+            print(f"  {spec.label:<28} {named:<16} p50 {p50:>8.2f}  p95 {p95:>8.2f}")
+
+
+def show_stages(total: dict[str, float], chunks: int, characters: int) -> None:
+    print(f"\n{'stage':<8} {'thread seconds':>15} {'chunks/s/thread':>16} {'MB of text/s/thread':>20}")
+    for stage, seconds in total.items():
+        if seconds > 0:
+            print(f"{stage:<8} {seconds:>15.1f} {chunks / seconds:>16,.0f} {characters / 1e6 / seconds:>20.2f}")
+
+
+def run(documents: int, characters: int, questions: int, workers: int) -> None:
+    with ExitStack() as stack:
+        data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scale-")))
+        if workers:
+            from benchmarks.scale_cluster import servers
+
+            settings = stack.enter_context(servers(data, workers))
+        else:
+            settings = load_settings(data_dir=data, embedding_model="wordllama")
+        workbench = stack.enter_context(Workbench.open(settings))
+        memory = stack.enter_context(Memory().watched())
+        memory.stage = "parse"
+        began = time.perf_counter()
+        adding, size = read(workbench, documents, characters)
+        wall = time.perf_counter() - began
+        print(
+            f"parse: {documents:,} documents, {size / 1e6:,.1f} MB, {wall:,.1f} s with making the texts; {adding:,.1f} thread seconds adding, "
+            f"{documents / adding * READERS:,.1f} documents/s with {READERS} readers"
+        )
+        specs = workbench.written_specs(SPECS)
+        if not workers:
+            began = time.perf_counter()
+            total = index_all(workbench, specs, memory)
+            wall = time.perf_counter() - began
+            chunks = sum(state.points for state in workbench.index_states())
+            print(f"index: {chunks:,} chunks under {len(specs)} specs in {wall:,.1f} s, {chunks / wall:,.0f} chunks/s")
+            show_stages(total, chunks, size * len(specs))
+        experiment = benchmark(workbench, specs, question_file(documents, characters, questions), memory)
+        for result in experiment.results:
+            shown = {name: value for name, value in result.seconds.items() if name in ("retrieve_p50", "retrieve_p95")}
+            named = ", ".join(f"{name} {1000 * value:,.1f} ms" for name, value in shown.items())
+            print(
+                f"  {result.spec.label}: {result.chunk_count:,} chunks; deep ranking of a benchmark question: {named}"
+            )
+        searches(workbench, specs, memory)
+        memory.stage = "end"
+        chunks = sum(state.points for state in workbench.index_states())
+        print(f"\non disk ({chunks:,} chunks)")
+        for part in sorted(data.iterdir()):
+            megabytes = folder_mb(part) if part.is_dir() else part.stat().st_blocks * 512 / 1e6
+            print(f"  {part.name:<20} {megabytes:>10,.1f} MB {1e6 * megabytes / chunks:>10,.0f} bytes a chunk")
+        memory.show()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--documents", type=int, default=2000)
+    parser.add_argument("--characters", type=int, default=CHARACTERS, help="of one document")
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--workers", type=int, default=0, help="Dask worker processes; 0: everything in this process")
+    options = parser.parse_args()
+    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    run(options.documents, options.characters, options.questions, options.workers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Units carried out in this process, in the threads of the runner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from engine.bench.closed_book import ClosedBook
+from engine.bench.open_spec import Indexes, OpenSpec
+from engine.executor.base import Asked, Unit
+from engine.records import DocumentRef
+
+
+class LocalExecutor:
+    """The executor of one machine.
+
+    Files are read in worker processes before; cutting stays in the runner's threads, because carrying a document to another process and
+    its chunks back costs about half of what cutting it does (`docs/SCALING.md`).
+    """
+
+    batch = 1
+
+    def index(
+        self, indexes: Indexes, documents: Sequence[DocumentRef], place: int, stopping: Callable[[], bool]
+    ) -> tuple[float | None, Exception | None]:
+        return indexes.add(documents[place])
+
+    def ask(
+        self, opened: OpenSpec | ClosedBook, units: Sequence[Unit], stopping: Callable[[], bool]
+    ) -> Iterator[Asked]:
+        for unit in units:
+            if stopping():
+                return
+            cell, error = opened.ask(unit.question, unit.repeat, unit.seed)
+            yield Asked(cell, error, stored=False)
+
+    def release(self, experiment_id: str) -> None:
+        """Nothing is begun ahead."""
+
+    def health(self) -> None:
+        return None
+
+    def close(self) -> None:
+        """Nothing is open."""
