@@ -15,7 +15,7 @@ from app.theme import WORSE as VERMILLION
 
 CELL = 30
 """Height of a row, in pixels."""
-LABELS_AT = 4200
+LABELS_AT = 4150
 """Where the names of the budget curves stand, in tokens: right of the last budget."""
 _LABELS = alt.Axis(labelLimit=320, labelOverlap=False)
 
@@ -41,7 +41,7 @@ def heat_map(frame: pd.DataFrame) -> alt.LayerChart:
             "title:N",
             sort=order_x,
             title=None,
-            axis=alt.Axis(orient="top", labelAngle=-55, labelLimit=220, labelOverlap=False),
+            axis=alt.Axis(orient="top", labelAngle=-62, labelLimit=220, labelOverlap=False),
         ),
         y=alt.Y("strategy:N", sort=order_y, title=None, axis=_LABELS),
     )
@@ -173,7 +173,7 @@ def label_corners(frame: pd.DataFrame, log: bool, width: int = 480) -> list[int]
                 if at not in (place, count + place)
             )
             outside = box[0] < 0 or box[1] > width or box[2] < 0 or box[3] > height
-            options.append((touched + 2 * outside, number, box))
+            options.append((touched + 4 * outside, number, box))
         _, chosen, box = min(options)
         corners.append(chosen)
         taken.append(box)
@@ -189,7 +189,7 @@ def _shares(values: pd.Series) -> pd.Series:
 def budget_plot(frame: pd.DataFrame) -> alt.LayerChart:
     """Recall over the token budget, one line per strategy, named at its end."""
     color, shape = _look(frame)
-    x = alt.X("tokens:Q", title="tokens of retrieved text", scale=alt.Scale(domain=[400, 5600], nice=False))
+    x = alt.X("tokens:Q", title="tokens of retrieved text", scale=alt.Scale(domain=[400, 6200], nice=False))
     y = alt.Y("recall:Q", title="recall", scale=alt.Scale(zero=False))
     base = alt.Chart(frame).encode(x=x, y=y, color=color, detail="strategy:N")
     ends = frame[frame["tokens"] == frame["tokens"].max()].sort_values("recall")

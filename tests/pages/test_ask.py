@@ -102,6 +102,7 @@ def test_a_hit_opens_in_the_document(open_page: Open, law: str, workbench: Workb
     assert not app.exception
     assert app.session_state[answers.PLACE][:2] == (query.query_id, law)
     assert "The passage is underlined" in words(app)
+    assert not app.error
 
 
 def test_a_rating_is_stored(open_page: Open, law: str, workbench: Workbench) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import results
+from app import result_charts, results
 from engine import Workbench
 from engine.bench import closed_book
 from engine.records import Experiment, SpecResult
@@ -112,6 +113,45 @@ def test_results_in_their_order_with_the_failed_strategy_said(open_page: Open, e
     assert experiment.statistics.recommendation in [each.value for each in app.text]
     wide = app.dataframe[0].value
     assert list(wide["strategy"]) == ["fixed_size 512/50 (baseline)", "sentence 1/0", "contextual_retrieval 512/50/500"]
+
+
+def test_what_is_finished_so_far_has_the_means_of_the_whole(experiment: Experiment) -> None:
+    partial = results.so_far(experiment.model_copy(update={"results": (), "statistics": None}))
+    whole = results.heat(experiment, ["mrr"]).set_index("spec_id")["value"].dropna()
+    assert results.heat(partial, ["mrr"]).set_index("spec_id")["value"].dropna().to_dict() == whole.to_dict()
+    assert results.finished_counts(partial)[experiment.specs[0].spec_id] == 12
+
+
+def test_every_scored_question_is_in_one_bin_of_the_spread(experiment: Experiment) -> None:
+    frame = results.spread(experiment, "mrr")
+    scored = frame.groupby("strategy")["questions"].sum()
+    assert scored["fixed_size 512/50"] == scored["sentence 1/0"] == 12
+    assert scored["contextual_retrieval 512/50/500"] == 0
+    assert set(frame[frame["strategy"] == "contextual_retrieval 512/50/500"]["shown"]) == {"–"}
+    assert results.spread(experiment, "judge.faithfulness").empty
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0.000"), (0.3994, ".399"), (0.9999, "1.000"), (3.744, "3.74"), (10.0, "10.0"), (None, "–")],
+)
+def test_numbers_in_cells_are_short(value: float | None, text: str) -> None:
+    assert results.shown("mrr", value) == text
+
+
+def test_labels_of_close_points_do_not_share_a_place() -> None:
+    frame = pd.DataFrame(
+        {
+            "strategy": ["recursive 512/50", "paragraph 512", "fixed_size 512/50", "sentence 5/1"],
+            "cost": [2062.0, 2389.0, 2484.0, 543.0],
+            "quality": [0.424, 0.435, 0.399, 0.702],
+            "low": [0.32, 0.33, 0.29, 0.58],
+            "high": [0.53, 0.55, 0.51, 0.81],
+        }
+    )
+    corners = result_charts.label_corners(frame, log=False)
+    assert corners[3] == 0
+    assert len(set(corners[:3])) == 3
 
 
 def test_a_clicked_cell_changes_the_metric_compared(open_page: Open, experiment: Experiment) -> None:
