@@ -7,9 +7,21 @@ import importlib.util
 import streamlit as st
 
 
+def _is_configured() -> bool:
+    return st.secrets.load_if_toml_exists() and "auth" in st.secrets
+
+
+def user() -> str | None:
+    """Who is signed in, by e-mail address or else by the provider's id; None where sign-in is not configured."""
+    if not _is_configured():
+        return None
+    known = st.user.to_dict()
+    return str(known.get("email") or known["sub"])
+
+
 def require() -> None:
     """Stop the run until the reader has signed in, where sign-in is configured."""
-    if not (st.secrets.load_if_toml_exists() and "auth" in st.secrets):
+    if not _is_configured():
         return
     if importlib.util.find_spec("authlib") is None:
         st.error(

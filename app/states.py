@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import streamlit as st
 
-from app import runtime
+from app import runtime, sign_in
 from app.text import plain
 from engine import UserError, Workbench, ids
 
@@ -36,9 +36,11 @@ def show_error(message: str) -> None:
 
 
 def bench() -> Workbench:
-    """The Workbench of this process. When it cannot be opened, the page says why and stops."""
+    """The Workbench of this process, on behalf of who is signed in. When it cannot be opened, the page says why and stops."""
     try:
-        return runtime.workbench()
+        workbench = runtime.workbench()
+        user = sign_in.user()
+        return workbench if user is None else workbench.acting_as(user)
     except UserError as error:
         show_error(error.message)
         st.stop()

@@ -7,12 +7,14 @@ UserError                  something the reader can fix: shown in words, never w
 ├── BadQuestionSet         a question set has the wrong shape
 ├── BadRequest             any other input that does not fit
 ├── NotFound               an id names nothing
+├── NotAllowed             what is shared to be read is somebody else's to change
 ├── NeedsModel             a feature needs a model that is not configured
 ├── ModelCallFailed        a model was called and did not answer (carries the cause)
 ├── DataFolderLocked       another process holds the data folder
 ├── StoreUnavailable       the database cannot be reached or written
 ├── IndexUnavailable       the vector index cannot be reached or written
 ├── IndexMismatch          a collection is bound to another embedding model
+├── TransferRefused        the target of a move holds other data
 ├── WorkersUnavailable     the cluster that carries out the work cannot be reached
 ├── BudgetExceeded         the run would cost more than it may
 └── Busy                   a queue is full or a limit is reached; try again later
@@ -63,6 +65,10 @@ class NotFound(UserError):
     status = 404
 
 
+class NotAllowed(UserError):
+    status = 403
+
+
 class NeedsModel(UserError):
     status = 409
 
@@ -96,6 +102,10 @@ class WorkersUnavailable(UserError):
 
 
 class IndexMismatch(UserError):
+    status = 409
+
+
+class TransferRefused(UserError):
     status = 409
 
 

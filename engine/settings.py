@@ -144,6 +144,12 @@ class Settings(BaseSettings):
     parse_timeout: float = Field(30.0, gt=0, description="Seconds one document may take to parse.")
     parse_memory_mb: int = Field(1024, ge=128, description="Memory one document may take to parse, in MB.")
     queue_limit: int = Field(100, ge=1, description="Most benchmarks that wait or run at once.")
+    spend_per_day_usd: float | None = Field(
+        None, ge=0, description="Most dollars a signed-in user may spend in a day (UTC). Default: no limit."
+    )
+    spend_per_month_usd: float | None = Field(
+        None, ge=0, description="Most dollars a signed-in user may spend in a month (UTC). Default: no limit."
+    )
     queue_limit_per_user: int = Field(20, ge=1, description="Most benchmarks of one user that wait or run at once.")
     job_lease_seconds: float = Field(
         60.0,
@@ -156,6 +162,11 @@ class Settings(BaseSettings):
     api_keys: SecretStr | None = Field(
         None,
         description="Keys of the REST API as `name:sha256`, separated by commas; `python -m engine api-key NAME` makes one. Required unless HOST is a loopback address.",
+    )
+    api_user_header: str | None = Field(
+        None,
+        pattern="^[A-Za-z0-9-]{1,64}$",
+        description="Header in which a trusted proxy names the signed-in user of an API request, such as X-Forwarded-User. Only behind a proxy that always sets it. Default: none, everyone is the local user.",
     )
     api_requests_per_minute: int = Field(600, ge=1, description="Most API requests a minute for each key.")
     api_concurrency: int = Field(16, ge=1, le=1024, description="Most API requests at once for each key.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import comparisons, downloads, results, state, tables
+from app import comparisons, downloads, results, sharing, state, tables
 from app.states import bench, empty, guard, heading
 from app.text import counted, plain
 from engine.bench.history import MOST
@@ -107,6 +107,7 @@ def one(summary: ExperimentSummary) -> None:
             st.rerun()
         if st.button("Delete", icon=":material/delete:", key="history.delete"):
             confirm_deletion(summary)
+        sharing.switch(workbench, "experiment", summary.experiment_id)
     if summary.error:
         st.text(summary.error)
     if summary.status != "running":

@@ -13,6 +13,7 @@ from fastapi import Depends, Header, Path, Query, Request
 from pydantic import BaseModel, Field, TypeAdapter
 from starlette.responses import Response
 
+from engine.errors import NotAllowed
 from engine.workbench import Workbench
 
 P = ParamSpec("P")
@@ -30,7 +31,17 @@ Id = Annotated[str, Path(pattern="^[0-9A-Za-z_-]{1,64}$", description="The id of
 
 
 async def _workbench(request: Request) -> Workbench:
-    return request.app.state.workbench()  # type: ignore[no-any-return]
+    """Where a trusted proxy names the user, on their behalf. Raises NotAllowed for a request that names none then."""
+    workbench: Workbench = request.app.state.workbench()
+    header = workbench.settings.api_user_header
+    if header is None:
+        return workbench
+    user = request.headers.get(header, "").strip()
+    if not user or len(request.headers.getlist(header)) > 1:
+        raise NotAllowed(
+            f"The request names no user in {header} (API_USER_HEADER). Nothing was done. Send it through the proxy that signs people in."
+        )
+    return workbench.acting_as(user)
 
 
 Bench = Annotated[Workbench, Depends(_workbench)]

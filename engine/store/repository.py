@@ -12,11 +12,12 @@ from engine.store.database import BUSY_SECONDS, CONNECTIONS
 from engine.store.documents import DocumentRecords
 from engine.store.experiments import ExperimentRecords
 from engine.store.jobs import JobRecords
+from engine.store.owners import OwnerRecords
 from engine.store.questions import QuestionRecords
 
 
-class Store(DocumentRecords, QuestionRecords, ExperimentRecords, JobRecords, BatchRecords):
-    """Documents, chunks, index states, caches, question sets, queries, experiments, jobs and batches.
+class Store(DocumentRecords, QuestionRecords, ExperimentRecords, JobRecords, BatchRecords, OwnerRecords):
+    """Documents, chunks, index states, caches, question sets, queries, experiments, jobs, batches and owners.
 
     Every method is one transaction: durable when it returns, without effect when it raises. Safe to use from several threads.
     All raise StoreUnavailable when the database cannot be reached or written.

@@ -198,3 +198,14 @@ batch_calls = Table(
     Column("cost_usd", Double),
     Column("reply", Text),
 )
+
+owners = Table(
+    "owners",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("item_id", Text, primary_key=True),
+    Column("owner", Text, primary_key=True),
+    Column("shared", Boolean, nullable=False),
+    Column("since", Double, nullable=False),
+    Index("owners_by_owner", "owner", "kind", "since"),
+)

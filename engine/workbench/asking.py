@@ -14,6 +14,7 @@ from engine.live import LiveAsk
 from engine.models import StrategySpec
 from engine.providers.base import ChatModel
 from engine.records import Query
+from engine.workbench import quotas
 from engine.workbench.questions import Questions
 
 ASKERS = 4
@@ -50,6 +51,7 @@ class Asking(Questions):
             raise BadRequest("The question is empty. Write one and ask again.")
         if not specs:
             raise BadRequest("No strategy is chosen. Choose at least one and ask again.")
+        quotas.check(self._store, self.settings)
         chosen = self._document_ids(document_ids)
         request = request_id or ids.new_id()
         k = top_k or self.settings.top_k

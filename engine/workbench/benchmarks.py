@@ -16,7 +16,7 @@ from engine.bench.gate import Check
 from engine.bench.history import ExperimentComparison
 from engine.bench.jobs import JobRunner
 from engine.bench.run import Emit, Runner
-from engine.errors import BadRequest
+from engine.errors import BadRequest, UserError
 from engine.executor import open_executor
 from engine.index import ChunkIndex
 from engine.judge import trust
@@ -28,6 +28,8 @@ from engine.records import Experiment, Plan, Question, QuestionResult, QuestionS
 from engine.report import Exported
 from engine.settings import Settings
 from engine.store import DataFolder, ExperimentSummary, Job, JobState, Store
+from engine.store.owners import LOCAL
+from engine.workbench import quotas
 from engine.workbench.asking import ASKERS, Asking
 
 
@@ -119,13 +121,14 @@ class Benchmarks(Asking):
         Raises BadRequest for a plan that cannot give a result, and the UserError that kept the run from going on.
         """
         experiment = self._freeze(plan, request_id)
+        quotas.check(self._store, self.settings, experiment.estimated_cost_usd)
         self._store.create_experiment(experiment)
         self._runner().run(experiment, emit, lambda: False)
         return self.experiment(experiment.experiment_id)
 
     def submit(self, plan: Plan, owner: str = "", request_id: str | None = None) -> Job:
         """Queue a benchmark; it runs in the background. The job has the id of its experiment. Raises BadRequest, Busy."""
-        return self._jobs.submit(self._freeze(plan, request_id), owner)
+        return self._queued(self._freeze(plan, request_id), owner)
 
     def rerun(
         self,
@@ -140,7 +143,21 @@ class Benchmarks(Asking):
         """
         before = self._store.experiment(experiment_id, cells=False)
         plan = planning.changed(before.plan, changes or {})
-        return self._jobs.submit(self._freeze(plan, request_id, before), owner)
+        return self._queued(self._freeze(plan, request_id, before), owner)
+
+    def _queued(self, experiment: Experiment, owner: str) -> Job:
+        quotas.check(self._store, self.settings, experiment.estimated_cost_usd)
+        self._store.claim("experiment", experiment.experiment_id)
+        try:
+            return self._jobs.submit(experiment, self._job_owner or owner)
+        except UserError:
+            self._store.disclaim("experiment", experiment.experiment_id)
+            raise
+
+    @property
+    def _job_owner(self) -> str:
+        """The user that jobs are counted for; empty where there are no users."""
+        return "" if self._store.user == LOCAL else self._store.user
 
     def job(self, job_id: str) -> Job:
         """Raises NotFound."""
@@ -172,13 +189,15 @@ class Benchmarks(Asking):
 
         `budget_usd`: a new budget for the whole run; None leaves it. Raises NotFound, Busy.
         """
+        self._store.require_own("experiment", experiment_id)
+        quotas.check(self._store, self.settings)
         if budget_usd is not None:
             self._store.set_budget(experiment_id, budget_usd)
-        return self._jobs.resume(experiment_id, owner)
+        return self._jobs.resume(experiment_id, self._job_owner or owner)
 
     def retry_failed(self, experiment_id: str, owner: str = "") -> Job:
         """Try again what failed in an experiment, and only that. Raises NotFound, Busy."""
-        return self._jobs.resume(experiment_id, owner)
+        return self.resume(experiment_id, owner=owner)
 
     def orphans(self, experiment_id: str, spec_id: str) -> tuple[Chunk, ...]:
         """Chunks of a spec that are among the first `top_k` hits of no question of an experiment, as far as they are still stored.

@@ -121,6 +121,7 @@ class Documents(Parts):
         return deletion
 
     def _source(self, document_id: str) -> Source:
+        self._store.require_readable("document", document_id)
         with self._lock:
             source = self._sources.get(document_id)
             if source is not None:

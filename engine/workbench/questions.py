@@ -50,7 +50,9 @@ class Questions(Chunks):
         self, question_set: QuestionSet, document_ids: Sequence[str] | None, store: bool = True
     ) -> QuestionSet:
         documents = [self.document(document_id) for document_id in self._document_ids(document_ids)]
-        resolved = questions.resolve(question_set, documents)
+        # The same questions of somebody else have their evidence in other documents.
+        own_id = self._store.own_id("question set", question_set.question_set_id)
+        resolved = questions.resolve(question_set.model_copy(update={"question_set_id": own_id}), documents)
         if store:
             self._store.save_question_set(resolved)
         return resolved

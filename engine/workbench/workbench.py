@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,9 @@ from engine.providers.cache import CacheSize
 from engine.records import Plan, QuestionSet
 from engine.settings import Settings, load_settings
 from engine.store import DataFolder, open_store
+from engine.store.owned import OwnedStore
+from engine.store.owners import Kind, Ownership
+from engine.workbench import quotas
 from engine.workbench.benchmarks import Benchmarks
 
 logger = logging.getLogger(__name__)
@@ -72,6 +76,33 @@ class Workbench(Benchmarks):
             folder.close()
             raise
         return workbench
+
+    def acting_as(self, user: str) -> Self:
+        """The same Workbench on behalf of one signed-in user, who sees their own and what is shared, changes only their own, and is held
+        to the quotas. It need not be closed.
+        """
+        view = copy.copy(self)
+        view._store = OwnedStore(self._store, user)
+        return view
+
+    @property
+    def user(self) -> str:
+        """On whose behalf it works; `LOCAL` without sign-in."""
+        return self._store.user
+
+    def ownership(self, kind: Kind, item_id: str) -> Ownership:
+        """Who owns a document, question set or experiment, and whether it is shared. Raises NotFound."""
+        self._store.require_readable(kind, item_id)
+        return self._store.ownership(kind, item_id)
+
+    def share(self, kind: Kind, item_id: str, shared: bool = True) -> None:
+        """Let every user read a document, question set or experiment of one's own, or no longer. Raises NotFound, NotAllowed."""
+        self._store.require_own(kind, item_id)
+        self._store.share(kind, item_id, shared)
+
+    def spending(self) -> tuple[quotas.Spent, ...]:
+        """What the user has spent today and this month, and their quotas."""
+        return quotas.spent(self._store, self.settings)
 
     def close(self) -> None:
         """Stop background work after the units in flight, close index and database, release the data folder."""

@@ -15,6 +15,7 @@ from engine.store.migrations.m0001_first_tables import m0001_first_tables
 from engine.store.migrations.m0002_repeats_and_statistics import m0002_repeats_and_statistics
 from engine.store.migrations.m0003_overnight_batches import m0003_overnight_batches
 from engine.store.migrations.m0004_tags_on_postgres import m0004_tags_on_postgres
+from engine.store.migrations.m0005_owners import m0005_owners
 
 Change = Callable[[Connection], None]
 
@@ -23,6 +24,7 @@ CHANGES: tuple[Change, ...] = (
     m0002_repeats_and_statistics,
     m0003_overnight_batches,
     m0004_tags_on_postgres,
+    m0005_owners,
 )
 
 _LOCK_KEY = 0x43485343

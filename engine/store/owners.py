@@ -1,0 +1,85 @@
+"""Who owns what. Without sign-in there is one owner, the local user, who may do everything."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from sqlalchemy import and_, delete, select, update
+
+from engine.store.database import Database
+from engine.store.schema import owners
+
+LOCAL = "local"
+"""The user of the command line and of an app without sign-in: sees and changes everything, as whoever holds the data folder can."""
+
+Kind = Literal["document", "question set", "query", "experiment"]
+
+
+class Ownership(NamedTuple):
+    """Of one thing."""
+
+    owners: frozenset[str] = frozenset()
+    """More than one where several people uploaded the same; empty: the local user's."""
+    shared: bool = False
+    """Whether everyone may read it."""
+
+
+class OwnerRecords(Database):
+    user = LOCAL
+    """On whose behalf records are read and written."""
+
+    def claim(self, kind: Kind, item_id: str) -> bool:
+        """Note that the user owns something; False where that was so before. The local user owns what nobody has claimed."""
+        if self.user == LOCAL:
+            return False
+        row = {"kind": kind, "item_id": item_id, "owner": self.user, "shared": False, "since": self.now()}
+        with self.write() as connection:
+            return connection.execute(self.insert(owners).values(row).on_conflict_do_nothing()).rowcount > 0
+
+    def disclaim(self, kind: Kind, item_id: str) -> Ownership:
+        """The user no longer owns something (the local user: nobody does). Returns who still does."""
+        mine = and_(owners.c.kind == kind, owners.c.item_id == item_id)
+        if self.user != LOCAL:
+            mine = and_(mine, owners.c.owner == self.user)
+        with self.write() as connection:
+            connection.execute(delete(owners).where(mine))
+        return self.ownership(kind, item_id)
+
+    def share(self, kind: Kind, item_id: str, shared: bool) -> None:
+        """Let everyone read something, or only its owners. What was nobody's is then the local user's by name."""
+        which = and_(owners.c.kind == kind, owners.c.item_id == item_id)
+        if self.user != LOCAL:
+            which = and_(which, owners.c.owner == self.user)
+        row = {"kind": kind, "item_id": item_id, "owner": self.user, "shared": shared, "since": self.now()}
+        with self.write() as connection:
+            if connection.execute(update(owners).where(which).values(shared=shared)).rowcount == 0:
+                connection.execute(self.insert(owners).values(row))
+
+    def ownership(self, kind: Kind, item_id: str) -> Ownership:
+        wanted = select(owners.c.owner, owners.c.shared)
+        with self.read() as connection:
+            rows = connection.execute(wanted.where(owners.c.kind == kind, owners.c.item_id == item_id)).all()
+        return Ownership(frozenset(row.owner for row in rows), any(row.shared for row in rows))
+
+    def owned(self, kind: Kind, since: float = 0.0) -> set[str]:
+        """Ids of what the user owns, claimed at or after `since` (seconds since 1970)."""
+        wanted = select(owners.c.item_id).where(owners.c.owner == self.user, owners.c.kind == kind)
+        with self.read() as connection:
+            return set(connection.execute(wanted.where(owners.c.since >= since)).scalars())
+
+    def readable(self, kind: Kind) -> set[str]:
+        """Ids of what the user owns, and of what is shared."""
+        wanted = select(owners.c.item_id).where(owners.c.kind == kind)
+        with self.read() as connection:
+            shared = owners.c.shared.is_(True)
+            return set(connection.execute(wanted.where((owners.c.owner == self.user) | shared)).scalars())
+
+    def require_readable(self, kind: Kind, item_id: str) -> None:
+        """Nothing is hidden from the local user; see `OwnedStore`."""
+
+    def require_own(self, kind: Kind, item_id: str) -> None:
+        """The local user may change everything; see `OwnedStore`."""
+
+    def own_id(self, kind: Kind, item_id: str) -> str:
+        """Under which id the user stores something with this content-derived id."""
+        return item_id

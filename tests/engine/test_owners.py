@@ -1,0 +1,195 @@
+"""Owners: everybody sees their own and what is shared, and changes only their own; quotas per user."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import Workbench
+from engine.errors import BudgetExceeded, Busy, NotAllowed, NotFound
+from engine.records import Experiment, Plan
+from engine.settings import load_settings
+from tests.engine.bench import killing
+from tests.fake_openai import FakeOpenAI
+
+LAW = b"# Fees\n\n## Article 1\n\nThe annual fee is 300 euros.\n\n## Article 2\n\nA late fee of 45 euros is due.\n"
+RULES = b"# Rules\n\n## Article 1\n\nEvery member pays a fee in May.\n"
+QUESTIONS = json.dumps(
+    [{"question": "How high is the annual fee?", "answer": "300", "evidence": ["The annual fee is 300 euros."]}]
+).encode()
+
+
+@pytest.fixture
+def everyone() -> Iterator[Workbench]:
+    with Workbench.open() as workbench:
+        yield workbench
+
+
+@pytest.fixture
+def ann(everyone: Workbench) -> Workbench:
+    return everyone.acting_as("ann@example.org")
+
+
+@pytest.fixture
+def ben(everyone: Workbench) -> Workbench:
+    return everyone.acting_as("ben@example.org")
+
+
+def planned(workbench: Workbench) -> Plan:
+    workbench.add_document(LAW, "law.md")
+    questions = workbench.add_question_set(QUESTIONS, "questions.json")
+    return workbench.plan(questions.question_set_id, [workbench.spec("sentence")])
+
+
+def test_without_sign_in_everything_is_the_local_users(everyone: Workbench) -> None:
+    experiment = everyone.benchmark(planned(everyone))
+    assert everyone.user == "local"
+    assert not everyone.ownership("experiment", experiment.experiment_id).owners
+    everyone.delete_experiment(experiment.experiment_id)
+    assert everyone.spending() == ()
+
+
+def test_nothing_of_somebody_else_is_seen(ann: Workbench, ben: Workbench, everyone: Workbench) -> None:
+    experiment = ann.benchmark(planned(ann))
+    document_id = ann.documents()[0].document_id
+    set_id = ann.question_sets()[0].question_set_id
+    ann.ask("How high is the fee?", [ann.spec("sentence")])
+    (query,) = ann.queries()
+
+    assert (ben.documents(), ben.question_sets(), ben.experiments(), ben.queries()) == ([], [], [], [])
+    hidden: list[Callable[[], object]] = [
+        lambda: ben.document(document_id),
+        lambda: ben.original(document_id),
+        lambda: ben.tokens(document_id),
+        lambda: ben.chunk(document_id, ben.spec("sentence")),
+        lambda: ben.delete_document(document_id),
+        lambda: ben.question_set(set_id),
+        lambda: ben.delete_question_set(set_id),
+        lambda: ben.query(query.query_id),
+        lambda: ben.rate(query.query_id, 10),
+        lambda: ben.experiment(experiment.experiment_id),
+        lambda: ben.export(experiment.experiment_id),
+        lambda: ben.rerun(experiment.experiment_id),
+        lambda: ben.resume(experiment.experiment_id),
+        lambda: ben.cancel(experiment.experiment_id),
+        lambda: ben.share("experiment", experiment.experiment_id),
+    ]
+    for reach in hidden:
+        with pytest.raises(NotFound):
+            reach()
+    assert len(everyone.documents()) == len(everyone.experiments()) == 1
+
+
+def test_what_is_shared_can_be_read_and_used_and_not_changed(ann: Workbench, ben: Workbench) -> None:
+    experiment = ann.benchmark(planned(ann))
+    document_id = ann.documents()[0].document_id
+    set_id = ann.question_sets()[0].question_set_id
+    ann.share("document", document_id)
+    ann.share("question set", set_id)
+    ann.share("experiment", experiment.experiment_id)
+
+    assert ben.document(document_id).name == "law.md"
+    assert ben.experiment(experiment.experiment_id).cells == ann.experiment(experiment.experiment_id).cells
+    own = ben.benchmark(ben.plan(set_id, [ben.spec("recursive")]))
+    assert own.status == "finished"
+    assert [each.experiment_id for each in ann.experiments()] == [experiment.experiment_id]
+    refused: list[Callable[[], object]] = [
+        lambda: ben.delete_document(document_id),
+        lambda: ben.delete_question_set(set_id),
+        lambda: ben.delete_experiment(experiment.experiment_id),
+        lambda: ben.annotate(experiment.experiment_id, note="mine"),
+        lambda: ben.mark_baseline(experiment.experiment_id),
+        lambda: ben.resume(experiment.experiment_id),
+        lambda: ben.cancel(experiment.experiment_id),
+        lambda: ben.share("document", document_id, False),
+    ]
+    for change in refused:
+        with pytest.raises(NotAllowed, match="only its owner may change it"):
+            change()
+
+    ann.share("document", document_id, False)
+    with pytest.raises(NotFound):
+        ben.document(document_id)
+
+
+def test_two_owners_of_the_same_file_do_not_notice_each_other(ann: Workbench, ben: Workbench) -> None:
+    document = ann.add_document(LAW, "law.md").document
+    ann.index([document.document_id], [ann.spec("sentence")])
+    added = ben.add_document(LAW, "law.md")
+    assert added.document.document_id == document.document_id
+    assert not added.existed
+    ben.delete_document(document.document_id)
+    assert ben.documents() == []
+    assert ann.original(document.document_id) == LAW
+    assert ann.ask("How high is the fee?", [ann.spec("sentence")])[0].retrieved
+    ann.delete_document(document.document_id)
+    assert ann.documents() == []
+
+
+def test_the_same_questions_of_two_owners_have_their_evidence_in_their_own_documents(
+    ann: Workbench, ben: Workbench
+) -> None:
+    ann.add_document(LAW, "law.md")
+    ben.add_document(RULES, "rules.md")
+    of_ann = ann.add_question_set(QUESTIONS, "questions.json")
+    of_ben = ben.add_question_set(QUESTIONS, "questions.json")
+    assert of_ann.question_set_id != of_ben.question_set_id
+    assert [len(each.gold) for each in ann.question_set(of_ann.question_set_id).questions] == [1]
+    assert [len(each.gold) for each in ben.question_set(of_ben.question_set_id).questions] == [0]
+
+
+def test_a_queued_benchmark_is_its_owners(ann: Workbench, ben: Workbench) -> None:
+    job = ann.submit(planned(ann))
+    killing.wait(ann, job.job_id)
+    assert job.owner == "ann@example.org"
+    assert ann.experiment(job.job_id).status == "finished"
+    with pytest.raises(NotFound):
+        ben.job(job.job_id)
+
+
+def test_a_user_may_have_so_many_benchmarks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Workbench.open(load_settings(queue_limit_per_user=1)) as everyone:
+        monkeypatch.setattr(everyone._jobs, "start", lambda: None)
+        ann, ben = everyone.acting_as("ann"), everyone.acting_as("ben")
+        ann.submit(planned(ann))
+        with pytest.raises(Busy, match="QUEUE_LIMIT_PER_USER"):
+            ann.submit(planned(ann))
+        assert len(ann.experiments()) == 1
+        assert ben.submit(planned(ben)).state == "queued"
+
+
+def test_a_quota_of_dollars_refuses_what_does_not_fit(fake_openai: FakeOpenAI, tmp_path: Path) -> None:
+    variables = killing.variables(fake_openai, tmp_path / "paid")
+    with killing.environment({**variables, "SPEND_PER_DAY_USD": "0.001", "SPEND_PER_MONTH_USD": "1"}):
+        everyone = Workbench.open()
+    with everyone:
+        ann, ben = everyone.acting_as("ann"), everyone.acting_as("ben")
+        assert [(each.period, each.usd, each.left_usd) for each in ann.spending()] == [
+            ("day", 0.0, 0.001),
+            ("month", 0.0, 1.0),
+        ]
+        plan = planned(ann)
+        first = finished(ann, plan)
+        (query,) = ann.ask("How high is the late fee?", [ann.spec("sentence")])
+        paid = _cost(first) + (query.usage.cost_usd or 0.0)
+        assert paid > 0
+        assert ann.spending()[0].usd == pytest.approx(paid)
+        assert ben.spending()[0].usd == 0.0
+        dear = plan.model_copy(update={"repeats": 100})
+        with pytest.raises(BudgetExceeded, match=r"Of your 0.00 USD a day \(SPEND_PER_DAY_USD\) 0.00\d\d USD are left"):
+            ann.submit(dear)
+        assert len(ann.experiments()) == 1
+        everyone.submit(dear.model_copy(update={"repeats": 1}))
+
+
+def finished(workbench: Workbench, plan: Plan) -> Experiment:
+    job = workbench.submit(plan)
+    killing.wait(workbench, job.job_id)
+    return workbench.experiment(job.job_id)
+
+
+def _cost(experiment: Experiment) -> float:
+    return sum(result.usage.cost_usd or 0.0 for result in experiment.results)
