@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import charts, figures, state, tables, uploads
+from app import charts, figures, sharing, state, tables, uploads
 from app.states import bench, empty, guard, heading
 from app.text import counted
 from engine.documents import supported_types
@@ -200,6 +200,7 @@ if current is not None:
                 )
                 if st.button("Delete document", icon=":material/delete:", key="upload.delete"):
                     confirm_deletion(workbench.deletion(document.document_id))
+                sharing.switch(workbench, "document", document.document_id)
 
 
 st.subheader("Question sets")
@@ -281,6 +282,12 @@ def editor(question_set: QuestionSet) -> None:
                 st.rerun()
         if st.button("Delete question set", key="upload.set.delete", icon=":material/delete:"):
             confirm_set_deletion(question_set.question_set_id, question_set.name)
+        sharing.switch(workbench, "question set", question_set.question_set_id)
+
+
+def delete_set(question_set_id: str) -> None:
+    with guard():
+        workbench.delete_question_set(question_set_id)
 
 
 @st.dialog("Delete this question set?")
@@ -290,7 +297,7 @@ def confirm_set_deletion(question_set_id: str, name: str) -> None:
         "Delete",
         type="primary",
         key="upload.set.delete.confirm",
-        on_click=workbench.delete_question_set,
+        on_click=delete_set,
         args=(question_set_id,),
     ):
         st.rerun()
