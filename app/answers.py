@@ -105,8 +105,8 @@ def judged(query: Query, calibration: CalibrationSummary | None) -> None:
         if judgement.detail:
             st.text(judgement.detail)
         if judgement.relevance:
-            each = ", ".join(f"{rank}: {value}" for rank, value in sorted(judgement.relevance.items()))
-            st.caption(f"Relevance of the passages by rank, 0 to 5: {each}")
+            each = ", ".join(str(value) for _, value in sorted(judgement.relevance.items()))
+            st.caption(f"Relevance of the passages, 0 to 5, first rank first: {each}")
         for claim in judgement.claims:
             st.markdown(_VERDICTS[claim.verdict])
             st.text(claim.text)

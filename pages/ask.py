@@ -125,7 +125,7 @@ def watch(live: LiveAsk) -> None:
                     answers.answer(progress.query)
                 else:
                     with st.container(border=True):
-                        st.text(progress.text or "Searching …")
+                        st.text(progress.text or "Searching, then writing the answer …")
 
     columns_live()
 
