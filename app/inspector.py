@@ -11,6 +11,7 @@ import streamlit as st
 
 from app import forms, specs, state
 from app.overlay import chosen as overlay_choice
+from app.states import guard
 from app.text import plain, shortened
 from engine import Workbench
 from engine.metrics.boundaries import boundaries, disagreements
@@ -124,6 +125,12 @@ def choose_in_overlay(pane: Pane) -> None:
 def choose_in_table(pane: Pane) -> None:
     rows = st.session_state[table_key(pane.number)]["selection"]["rows"]
     choose(pane, rows[0] if rows else None)
+
+
+def enrich(workbench: Workbench, pane: Pane) -> None:
+    """Let the chat model write summaries and keywords. For callbacks."""
+    with guard():
+        workbench.enrich(pane.chunk_set.document_id, pane.spec)
 
 
 def focused(panes: Sequence[Pane]) -> Pane | None:

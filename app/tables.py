@@ -104,6 +104,13 @@ def chunks(chunk_set: ChunkSet) -> pd.DataFrame:
     )
 
 
+def summaries(chunk_set: ChunkSet) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"chunk": chunk.chunk_index + 1, "summary": chunk.summary or "", "keywords": ", ".join(chunk.keywords)}
+        for chunk in chunk_set.chunks
+    )
+
+
 def evidence_in_words(question_set: QuestionSet) -> str:
     """How much of the evidence was found."""
     quotes = [item for question in question_set.questions for item in question.evidence]

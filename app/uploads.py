@@ -1,4 +1,4 @@
-"""Files that arrive: each is read and stored once, at once, and what became of it stays on the page."""
+"""Files that arrive: each is read and stored once, at once, and what became of it stays on the page. And quotes in several places."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from app.text import counted, plain
+from app.text import counted, plain, shortened
 from engine import UserError, Workbench
+from engine.records import Gold, QuestionSet
 
 OUTCOMES = "upload.outcomes"
 """Session key: what became of each uploaded file, by the file's id."""
@@ -65,3 +66,42 @@ def show_outcomes() -> None:
     if good:
         names = ", ".join(f"{each['name']} ({each['words']})" for each in good)
         st.success(plain(names), icon=":material/check:")
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedQuote:
+    """A quote that stands in several places."""
+
+    question_id: str
+    evidence: int
+    """Which quote of the question, from 0."""
+    label: str
+    candidates: tuple[Gold, ...]
+    chosen: int | None
+    """The place that counts; None when all of them do."""
+
+
+def repeated_quotes(question_set: QuestionSet) -> list[RepeatedQuote]:
+    return [
+        RepeatedQuote(
+            question.question_id,
+            number,
+            f"{shortened(item.quote, 60)} ({shortened(question.question, 60)})",
+            item.candidates,
+            item.candidates.index(item.gold[0]) if len(item.gold) == 1 and item.gold[0] in item.candidates else None,
+        )
+        for question in question_set.questions
+        for number, item in enumerate(question.evidence)
+        if len(item.candidates) > 1
+    ]
+
+
+def places(workbench: Workbench, quote: RepeatedQuote) -> list[str]:
+    """Where each copy stands, with the words around it, as Markdown that shows them as they are."""
+    found = []
+    for gold in quote.candidates:
+        document = workbench.document(gold.document_id)
+        around = document.text[max(0, gold.span.start - 60) : gold.span.end + 60]
+        where = " · ".join(filter(None, (document.name, gold.unit, f"character {gold.span.start:,}")))
+        found.append(plain(f"{where}: … {shortened(around, 220)} …"))
+    return found

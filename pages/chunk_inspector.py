@@ -7,7 +7,7 @@ import functools
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import charts, exports, figures, forms, inspector, overlay, state, tables
+from app import charts, exports, figures, forms, inspector, money, overlay, state, tables
 from app.inspector import Pane
 from app.overlay import WINDOW, Drawing, Reveal, place_in_window, send_cuts, send_text
 from app.states import bench, exact_text, guard, heading, no_documents
@@ -91,7 +91,11 @@ def make_pane(number: int, start: StrategySpec) -> Pane | None:
         chunk_set = workbench.known_chunks(document.document_id, spec)
         if chunk_set is None:
             model = plain(workbench.models.chat.model)
-            st.info(f"{model} writes text for every chunk of this strategy. It is called when you ask for it.")
+            cost = workbench.chunk_estimate(document.document_id, spec)
+            st.info(
+                f"{model} writes text for every chunk of this strategy. It is called when you ask for it."
+                + (f" {plain(money.calls_in_short(cost))}" if cost else "")
+            )
             if not st.button("Make the chunks", key=f"inspector.{number}.make", icon=":material/play_arrow:"):
                 return None
     chunk_set = workbench.chunk(document.document_id, spec)
@@ -180,6 +184,12 @@ def detail(pane: Pane) -> None:
         )
         if chunk.separator:
             st.text(f"Cut at: {chunk.separator}")
+        if chunk.language:
+            st.text(f"Language: {chunk.language}")
+        if chunk.summary:
+            st.text(f"Summary: {chunk.summary}")
+        if chunk.keywords:
+            st.text(f"Keywords: {', '.join(chunk.keywords)}")
         if chunk.flags:
             st.text(f"Flags: {', '.join(chunk.flags)}")
         st.text(f"Id: {chunk.chunk_id}")
@@ -240,7 +250,7 @@ texts_and_detail()
 if not panes:
     st.stop()
 
-sections = ["Sizes", "Quality", "Chunks", "Agreement", "Text in no chunk", "Where to start", "Export"]
+sections = ["Sizes", "Quality", "Chunks", "Summaries", "Agreement", "Text in no chunk", "Where to start", "Export"]
 if any(pane.chunk_set.curve is not None for pane in panes):
     sections.insert(4, "Similarity")
 section = st.segmented_control(
@@ -298,6 +308,32 @@ with guard():
             key=key,
             alt=f"Chunks of {pane.spec.label}",
         )
+    elif section == "Summaries":
+        pane = one_pane("inspector.summaries_of")
+        if workbench.models.chat is None:
+            st.caption(
+                "Summaries and keywords need a chat model and none is configured. Set OPENAI_API_KEY or OPENAI_BASE_URL."
+            )
+        else:
+            st.caption(
+                "A summary and keywords for every chunk. They are shown and exported; what is embedded stays the same."
+            )
+            cost = workbench.enrich_estimate(document.document_id, pane.spec)
+            if cost is not None and cost.calls:
+                st.text(money.calls_in_short(cost))
+            st.button(
+                "Write summaries and keywords",
+                on_click=inspector.enrich,
+                args=(workbench, pane),
+                key="inspector.enrich",
+                icon=":material/summarize:",
+            )
+        if any(chunk.summary for chunk in pane.chunk_set.chunks):
+            st.dataframe(
+                tables.summaries(pane.chunk_set),
+                hide_index=True,
+                alt=f"Summaries and keywords of the chunks of {pane.spec.label}",
+            )
     elif section == "Agreement":
         st.caption(
             "Boundaries with a counterpart in the other strategy at most 20 characters away, of all boundaries of both. "

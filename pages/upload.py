@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app import charts, figures, sharing, state, tables, uploads
+from app import charts, figures, money, sharing, state, tables, uploads
 from app.states import bench, empty, guard, heading
-from app.text import counted
+from app.text import counted, plain
 from engine.documents import supported_types
 from engine.models import Document
 from engine.questions.edit import rows as question_rows
@@ -235,6 +235,25 @@ if drafting.button(
         drafted = workbench.draft_question_set([current.document_id])  # type: ignore[union-attr]
         st.session_state["upload.set.next"] = drafted.question_set_id
         st.rerun()
+if workbench.models.chat is not None and current is not None:
+    cost = workbench.draft_estimate([current.document_id])
+    offer, price = st.columns([2, 3], vertical_alignment="center")
+    if cost is not None:
+        price.caption(
+            plain(money.calls_in_short(cost))
+            if cost.calls or cost.cached_calls
+            else "No article is of a size to ask about."
+        )
+    if offer.button(
+        "Draft questions with the model",
+        key="upload.draft_with_model",
+        icon=":material/auto_awesome:",
+        help="The model writes questions from articles and quotes its evidence; quotes that do not stand in the text are refused. You review every question.",
+    ):
+        with guard(), st.spinner("The model drafts questions"):
+            by_model = workbench.draft_with_model([current.document_id])
+            st.session_state["upload.set.next"] = by_model.question_set.question_set_id
+            st.rerun()
 if not sets:
     st.caption("No question set yet. Upload one, draft one, or load the sample.")
     st.stop()
@@ -290,6 +309,36 @@ def delete_set(question_set_id: str) -> None:
         workbench.delete_question_set(question_set_id)
 
 
+def copies(question_set: QuestionSet) -> None:
+    """Quotes that stand in several places: the reader says which one is meant."""
+    repeated = uploads.repeated_quotes(question_set)
+    if not repeated:
+        return
+    with st.expander(f"{counted(len(repeated), 'quote')} in several places: choose which one counts"):
+        place = st.selectbox(
+            "Quote",
+            range(len(repeated)),
+            format_func=lambda number: repeated[number].label,
+            key=f"upload.copies.{question_set.question_set_id}",
+        )
+        quote = repeated[place]
+        options = uploads.places(workbench, quote)
+        key = f"upload.copy.{question_set.question_set_id}.{quote.question_id}.{quote.evidence}"
+        st.session_state[key] = quote.chosen
+        st.radio(
+            "Where the evidence stands",
+            [None, *range(len(options))],
+            format_func=lambda copy: "Every copy counts" if copy is None else options[copy],
+            key=key,
+            on_change=lambda: choose_copy(question_set.question_set_id, quote, st.session_state[key]),
+        )
+
+
+def choose_copy(question_set_id: str, quote: uploads.RepeatedQuote, copy: int | None) -> None:
+    with guard():
+        workbench.choose_copy(question_set_id, quote.question_id, quote.evidence, copy)
+
+
 @st.dialog("Delete this question set?")
 def confirm_set_deletion(question_set_id: str, name: str) -> None:
     st.text(f"{name} is removed. Experiments that used it keep their own copy of the questions.")
@@ -314,4 +363,5 @@ with guard():
             st.dataframe(
                 tables.findings(question_set, findings), hide_index=True, alt="What to know about these questions"
             )
+    copies(question_set)
     editor(question_set)

@@ -16,12 +16,12 @@ from engine.asking import Asker, Limits
 from engine.bench.estimate import NOTHING, DryRun, Range, SpecEstimate, StageEstimate, StageName, exactly
 from engine.bench.plan import answer_seeds, answer_with, judged_by
 from engine.errors import ModelCallFailed, NeedsModel
-from engine.ids import canonical_json
 from engine.index.base import ChunkIndex
 from engine.judge import calibration
 from engine.judge.judge import JUDGE_CALLS, JUDGE_TOKENS, judge_request
 from engine.models import ChunkSet, Span, StrategySpec
 from engine.providers.base import ChatModel, ChatRequest, Models
+from engine.providers.estimate import request_tokens, uncached
 from engine.providers.prices import Prices
 from engine.records import Plan, Question, RetrievedChunk
 from engine.retrieve import Words
@@ -49,8 +49,6 @@ PROPOSITION_SHARES = (0.5, 1.2, 3.0)
 """Tokens of a paragraph's statements as shares of the paragraph: low, expected, high."""
 CONTEXT_SHARES = (0.2, 0.5, 1.0)
 """Tokens of a written context as shares of the longest one allowed: low, expected, high."""
-MESSAGE_TOKENS = 4
-"""Tokens a chat model adds around each message."""
 
 
 @dataclass
@@ -235,7 +233,7 @@ class _Estimate:
         requests: Sequence[ChatRequest] = ()
         if Need.CHAT in strategy.needs:
             asked = strategy.requests(source, strategy.parse(spec.params))
-            requests = _uncached(self._models.chat, asked)
+            requests = uncached(self._models.chat, asked)
             self._stages["context"].cached += len(asked) - len(requests)
         calls_embedder = Need.EMBEDDER in strategy.needs and self._models.embedder is not None and not self._is_bundled
         if requests or calls_embedder or Need.TOKEN_EMBEDDER in strategy.needs:
@@ -268,7 +266,7 @@ class _Estimate:
         """Counts the calls that write contexts; returns the tokens they write."""
         total = NOTHING
         for asked in requests:
-            size = _request_tokens(asked)
+            size = request_tokens(asked)
             if asked.purpose == "propositions":
                 passage = tokens.count(asked.messages[-1]["content"])
                 written = Range(
@@ -385,9 +383,9 @@ class _Estimate:
         chat: ChatModel,
         judge: ChatModel | None,
     ) -> None:
-        size = _request_tokens(asked)
+        size = request_tokens(asked)
         passages = exactly(size - self._frames(question).answer)
-        if _uncached(chat, [asked]):
+        if uncached(chat, [asked]):
             self._stages["answers"].add(exactly(1), exactly(size), self._answer_tokens)
             if judge is not None:
                 self._judge_unknown(question, passages, len(given))
@@ -401,7 +399,7 @@ class _Estimate:
         except ModelCallFailed:
             return
         verdict = judge_request(question.question, question.answer, answer.text, given, asked.seed)
-        if _uncached(judge, [verdict]):
+        if uncached(judge, [verdict]):
             self._judge_unknown(question, passages, len(given), exactly(tokens.count(answer.text)))
         else:
             self._stages["judge"].cached += 1
@@ -415,8 +413,8 @@ class _Estimate:
         for question in self._questions:
             asked = closed_book_request(question.question, self._limits.max_tokens, self._limits.temperature)
             for seed in answer_seeds(self._plan, self._models):
-                if _uncached(chat, [replace(asked, seed=seed)]):
-                    self._stages["answers"].add(exactly(1), exactly(_request_tokens(asked)), self._answer_tokens)
+                if uncached(chat, [replace(asked, seed=seed)]):
+                    self._stages["answers"].add(exactly(1), exactly(request_tokens(asked)), self._answer_tokens)
                 else:
                     self._stages["answers"].cached += 1
                 if judge is not None:
@@ -452,9 +450,9 @@ class _Estimate:
         if judge is None:
             return
         calls = calibration.requests()
-        missing = _uncached(judge, calls)
+        missing = uncached(judge, calls)
         for call in missing:
-            size = _request_tokens(call)
+            size = request_tokens(call)
             self._stages["calibration"].add(
                 Range(low=JUDGE_CALLS, expected=JUDGE_CALLS, high=JUDGE_CALLS + 1),
                 Range(low=size, expected=size, high=2 * size + JUDGE_TOKENS),
@@ -477,8 +475,8 @@ class _Estimate:
         if question.question_id not in self._known_frames:
             empty = _empty_hits(self._plan.top_k)
             self._known_frames[question.question_id] = _Frames(
-                _request_tokens(answer_request(question.question, empty, 1, 0.0)),
-                _request_tokens(judge_request(question.question, question.answer, "", empty)),
+                request_tokens(answer_request(question.question, empty, 1, 0.0)),
+                request_tokens(judge_request(question.question, question.answer, "", empty)),
             )
         return self._known_frames[question.question_id]
 
@@ -589,20 +587,6 @@ def _verdict_tokens(passages: int) -> Range:
     """Tokens of a judge's reply; at the high end it is asked for twice and as long as it may be."""
     low, expected = (each + RELEVANCE_TOKENS * passages for each in VERDICT_TOKENS)
     return Range(low=low, expected=expected, high=2 * JUDGE_TOKENS)
-
-
-def _uncached(chat: ChatModel | None, requests: Sequence[ChatRequest]) -> list[ChatRequest]:
-    look_up = getattr(chat, "uncached", None)
-    if look_up is None:
-        return list(requests)
-    found: list[ChatRequest] = look_up(requests)
-    return found
-
-
-def _request_tokens(request: ChatRequest) -> int:
-    """Tokens of the messages and of the schema, which providers count as well."""
-    schema = 0 if request.schema is None else tokens.count(canonical_json(dict(request.schema)))
-    return schema + sum(tokens.count(message["content"]) + MESSAGE_TOKENS for message in request.messages)
 
 
 def _empty_hits(count: int) -> list[RetrievedChunk]:

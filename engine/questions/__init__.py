@@ -2,7 +2,7 @@
 
 from engine.questions.check import Finding, check, questions_needed
 from engine.questions.draft import draft
-from engine.questions.draft_model import Drafted, Outcome, draft_with_model
+from engine.questions.draft_model import Drafted, Outcome, draft_requests, draft_with_model
 from engine.questions.parse import FIELDS, load, parse_rows
 from engine.questions.resolve import Change, changes, choose, count_every_copy, resolve
 
@@ -17,6 +17,7 @@ __all__ = [
     "choose",
     "count_every_copy",
     "draft",
+    "draft_requests",
     "draft_with_model",
     "load",
     "parse_rows",

@@ -119,6 +119,11 @@ def plan(documents: Sequence[Document], count: int, seed: int = 0) -> tuple[Item
     return tuple(items)
 
 
+def draft_requests(documents: Sequence[Document], count: int, seed: int = 0) -> list[ChatRequest]:
+    """The model calls of `draft_with_model` with the same documents, count and seed."""
+    return [_request(item) for item in plan(documents, count, seed)]
+
+
 def draft_with_model(
     documents: Sequence[Document],
     chat: ChatModel,

@@ -13,12 +13,14 @@ from engine.index.base import CollectionInfo, Renewable
 from engine.index.recall import Recall
 from engine.metrics import chunk_quality
 from engine.models import ChunkSet, StrategySpec
+from engine.providers.estimate import CallsEstimate, estimate
 from engine.providers.guide import runs_here
+from engine.providers.prices import load_prices
 from engine.store import IndexState
 from engine.strategies import registry, written
 from engine.strategies.base import Need, Strategy
 from engine.strategies.describe import StrategyInfo, describe
-from engine.strategies.enrich import with_summaries
+from engine.strategies.enrich import summary_requests, with_summaries
 from engine.strategies.recommend import Recommendation, recommend
 from engine.strategies.source import Source
 from engine.workbench.documents import Documents
@@ -86,6 +88,24 @@ class Chunks(Documents):
         key = (document_id, spec.spec_id, made_with)
         known = self._chunk_sets.get(key) or self._store.chunk_set(document_id, spec, made_with)
         return None if known is None else self._chunk_sets.keep(key, known)
+
+    def chunk_estimate(self, document_id: str, spec: StrategySpec) -> CallsEstimate | None:
+        """What the chat model would be called for and cost to make the chunks; None where it is not needed or not there.
+
+        Calls no model. Raises NotFound.
+        """
+        strategy = registry.strategy(spec.strategy_name)
+        if self.models.chat is None or Need.CHAT not in strategy.needs:
+            return None
+        requests = strategy.requests(self._source(document_id), strategy.parse(spec.params))
+        return estimate(self.models.chat, requests, load_prices(self.settings.prices_file))
+
+    def enrich_estimate(self, document_id: str, spec: StrategySpec) -> CallsEstimate | None:
+        """What `enrich` would call and cost; None without a chat model or before there are chunks. Calls no model. Raises NotFound."""
+        known = self.known_chunks(document_id, spec)
+        if self.models.chat is None or known is None:
+            return None
+        return estimate(self.models.chat, summary_requests(known), load_prices(self.settings.prices_file))
 
     def enrich(self, document_id: str, spec: StrategySpec) -> ChunkSet:
         """The chunks, each with a summary and keywords by the chat model: one call a chunk, repeated ones from the cache.

@@ -11,6 +11,8 @@ from engine import documents as reading
 from engine import ids, questions
 from engine.errors import BadRequest, NeedsModel
 from engine.models import DocumentInfo, StrategySpec
+from engine.providers.estimate import CallsEstimate, estimate
+from engine.providers.prices import load_prices
 from engine.questions import edit
 from engine.records import QuestionSet
 from engine.store import QuestionSetInfo
@@ -70,6 +72,29 @@ class Questions(Chunks):
         """Look the evidence of a set up again, in all documents there are now. Raises NotFound."""
         return self._resolved(self.question_set(question_set_id), None)
 
+    def choose_copy(self, question_set_id: str, question_id: str, evidence: int, copy: int | None) -> QuestionSet:
+        """Store which place of a quote that stands in several is the evidence; every place when `copy` is None. Numbers count from 0.
+
+        The set keeps its id. Raises NotFound, BadRequest when there is no such question, quote or place.
+        """
+        before = self.question_set(question_set_id)
+        question = next((each for each in before.questions if each.question_id == question_id), None)
+        if question is None or not 0 <= evidence < len(question.evidence):
+            raise BadRequest(
+                "This question set has no such question or quote. Nothing was changed. Load the page again."
+            )
+        if copy is not None and not 0 <= copy < len(question.evidence[evidence].candidates):
+            raise BadRequest(
+                "The quote does not stand in so many places. Nothing was changed. Look for the evidence again."
+            )
+        chosen = (
+            questions.count_every_copy(question, True) if copy is None else questions.choose(question, evidence, copy)
+        )
+        changed = tuple(chosen if each is question else each for each in before.questions)
+        after = before.model_copy(update={"questions": changed})
+        self._store.save_question_set(after)
+        return after
+
     def draft_question_set(self, document_ids: Sequence[str], count: int = 20, seed: int = 0) -> QuestionSet:
         """Questions drafted from documents by rules, without a model, stored as a set to be reviewed. Raises NotFound, BadRequest when there are none."""
         documents = [self.document(document_id) for document_id in document_ids]
@@ -82,6 +107,14 @@ class Questions(Chunks):
         set_id = ids.digest("question set", name, *(question.question_id for question in drafted))
         question_set = QuestionSet(question_set_id=set_id, name=name, questions=drafted, created_at=datetime.now(UTC))
         return self._resolved(question_set, document_ids)
+
+    def draft_estimate(self, document_ids: Sequence[str], count: int = 20, seed: int = 0) -> CallsEstimate | None:
+        """What `draft_with_model` would call and cost; None without a chat model. Calls no model. Raises NotFound."""
+        if self.models.chat is None:
+            return None
+        documents = [self.document(document_id) for document_id in document_ids]
+        requests = questions.draft_requests(documents, count, seed)
+        return estimate(self.models.chat, requests, load_prices(self.settings.prices_file))
 
     def draft_with_model(self, document_ids: Sequence[str], count: int = 20, seed: int = 0) -> ModelDraft:
         """Questions drafted by the chat model from articles of documents, stored as a set to be reviewed.
