@@ -1,17 +1,34 @@
-"""Commands about server stores: how their collections are made, and what approximate search misses."""
+"""Commands about server stores: moving to them and back, how their collections are made, what approximate search misses."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from engine.cli.options import json_option
 from engine.cli.output import print_json, print_table, say
 from engine.errors import BadRequest
+from engine.settings import load_settings
+from engine.store import transfer
+from engine.store.transfer import Places
 from engine.workbench import Workbench
 
 
 def add_commands(commands: Any) -> None:
+    migrate = commands.add_parser(
+        "migrate",
+        help="move everything from the data folder to the servers of DATABASE_URL and QDRANT_URL, or back, and check it; "
+        "stop every Chunkscope first",
+    )
+    migrate.add_argument("direction", choices=["to-servers", "to-folder"], help="where it goes")
+    migrate.add_argument("--folder", type=Path, metavar="DIR", help="the data folder (default DATA_DIR)")
+    migrate.add_argument(
+        "--replace", action="store_true", help="empty the target first, instead of refusing one that holds other data"
+    )
+    json_option(migrate)
+    migrate.set_defaults(command=_migrate)
+
     vectors = commands.add_parser("vectors", help="collections of vectors on a Qdrant server")
     actions = vectors.add_subparsers(required=True, metavar="ACTION")
     recall = actions.add_parser("recall", help="measure what approximate search misses, on the vectors that are stored")
@@ -24,6 +41,30 @@ def add_commands(commands: Any) -> None:
         help="copy every collection into one made with the QDRANT settings of now; searches go on, no model is called",
     )
     renew.set_defaults(command=_renew)
+
+
+def _migrate(options: argparse.Namespace) -> None:
+    settings = load_settings()
+    with Places(settings, options.folder or settings.data_dir) as places:
+        source, target = places.embedded, places.servers
+        if options.direction == "to-folder":
+            source, target = target, source
+        if options.replace:
+            transfer.empty(target)
+        moved = transfer.move(source, target, say)
+    if options.json:
+        print_json([each._asdict() for each in moved])
+    else:
+        print_table(
+            ("kind", "name", "size", "digest"),
+            [(each.kind, each.name, f"{each.size:,}", each.digest) for each in moved],
+            "The same in source and target",
+        )
+    say(
+        "Moved. Start Chunkscope with DATABASE_URL and QDRANT_URL."
+        if options.direction == "to-servers"
+        else "Moved. Start Chunkscope without DATABASE_URL and QDRANT_URL."
+    )
 
 
 def _recall(options: argparse.Namespace) -> None:
