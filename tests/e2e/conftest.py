@@ -38,8 +38,10 @@ PATIENCE_MS = 240_000
 class App:
     """The app as a process of its own, as a user starts it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: str) -> None:
+        """`settings`: environment variables beside the data folder and the port."""
         self._folder = folder
+        self._settings = settings
         shutil.copytree(ROOT / ".streamlit", folder / ".streamlit")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -52,6 +54,7 @@ class App:
         names = {name.upper() for name in Settings.model_fields}
         environment = {name: value for name, value in os.environ.items() if name.upper() not in names}
         environment |= {"DATA_DIR": str(self._folder / "data"), "PORT": str(self._port), "PYTHONPATH": str(ROOT)}
+        environment |= self._settings
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "app"], cwd=self._folder, env=environment, stdout=log, stderr=log
