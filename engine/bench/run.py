@@ -35,7 +35,10 @@ from engine.strategies.source import Source
 logger = logging.getLogger(__name__)
 
 INDEXERS = 2
-"""Specs indexed at once, while the questions are embedded. Cutting is CPU work; more threads than cores only wait for each other."""
+"""Specs indexed at once, while the questions are embedded. Cutting is CPU work; more threads than cores only wait for each other. An
+embedder that asks a server is waited for, so that as many specs are indexed as may be open."""
+ASKERS_PER_CALL = 2
+"""Askers for each call that may be in flight: while one waits, the other searches and scores, so that the next call is always ready."""
 OPEN_SPECS = 4
 """Specs whose chunks are in memory at once. The next one is indexed when all questions of an earlier one are answered."""
 UNAVAILABLE_LIMIT = 5
@@ -166,13 +169,19 @@ class _Work:
     def run(self) -> Ended | None:
         """None: questions wait for overnight batches."""
         runner, experiment = self._runner, self._experiment
-        with ThreadPoolExecutor(INDEXERS + 1, "index") as indexers, ThreadPoolExecutor(runner.askers, "ask") as askers:
-            self._calibrate(askers)
+        asks_server = hasattr(runner.models.embedder, "uncached")
+        n_indexers = (OPEN_SPECS if asks_server else INDEXERS) + 1
+        n_askers = runner.askers * (1 if runner.models.chat is None else ASKERS_PER_CALL)
+        with ThreadPoolExecutor(n_indexers, "index") as indexers, ThreadPoolExecutor(n_askers, "ask") as askers:
             questions = indexers.submit(self._embed_questions)
             prepared = [
                 indexers.submit(self._prepare, spec, askers, questions if place == 0 else None)
                 for place, spec in enumerate(experiment.specs)
             ]
+            try:
+                self._calibrate(askers)
+            except UserError as error:
+                self._stop(error)
             for future in prepared:
                 future.result()
             self._ask_closed_book(askers)
@@ -236,18 +245,24 @@ class _Work:
             if self._stopped_by is None:
                 self._stopped_by = error
 
-    def _is_fatal(self, error: Exception | None) -> bool:
-        """Whether an error would meet every other unit as well; then the run stops and nothing is recorded for this one."""
+    def _is_fatal(self, error: Exception | None, lost_verdict: bool = False) -> bool:
+        """Whether an error would meet every other unit as well; then the run stops and nothing is recorded for this one.
+
+        `lost_verdict`: the unit has an answer from before and its judge was out of reach, which is no sign that models answer again.
+        """
         if isinstance(error, StoreUnavailable | IndexUnavailable | BudgetExceeded):
             self._stop(error)
             return True
         out_of_reach = isinstance(error, ModelCallFailed) and error.cause in ("unavailable", "auth")
         with self._lock:
-            self._unavailable = self._unavailable + 1 if out_of_reach else 0
+            if out_of_reach:
+                self._unavailable += 1
+            elif not lost_verdict:
+                self._unavailable = 0
             stop = self._unavailable >= UNAVAILABLE_LIMIT
         if stop and isinstance(error, UserError):
             self._stop(error)
-        return stop
+        return out_of_reach and stop
 
     # Indexing
 
@@ -287,7 +302,7 @@ class _Work:
         self._queue(opened, remaining, askers)
 
     def _calibrate(self, askers: ThreadPoolExecutor) -> None:
-        """Have the judge score cases whose verdict is known, once per experiment, before anything else."""
+        """Have the judge score cases whose verdict is known, once per experiment, before the first question and while the specs are indexed."""
         experiment = self._experiment
         judge, before = judged_by(experiment.plan, self._models), experiment.calibration
         if judge is None or (before is not None and before.scored):
@@ -404,7 +419,7 @@ class _Work:
                 self._spending.add("ask", summary.total(asked.cell.usage).cost_usd)
         for asked in every:
             cell = asked.cell if unit is None or not unit.batched else overnight.without_times(asked.cell)
-            if self._is_fatal(asked.error):
+            if self._is_fatal(asked.error, "unavailable" in cell.unscored.values()):
                 if asked.stored:
                     self._store.delete_cells(self._experiment.experiment_id, [(spec_id, cell.question_id, cell.repeat)])
                 continue
