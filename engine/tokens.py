@@ -311,7 +311,7 @@ class _Words:
         else:
             codes = np.minimum(np.frombuffer(data, dtype=np.uint32), _CODES - 1)
             before, after = (table[codes] for table in _seam_tables())
-        return np.flatnonzero(before[:-1] & after[1:]) + 1
+        return np.flatnonzero((before[:-1] & after[1:]) != 0) + 1
 
     def _learn(self, head: str, new: list[bytes], tail: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Adds the tokens of the new words; returns those of the segment's two ends. One encode for all."""

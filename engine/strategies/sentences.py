@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 from engine.models import Span
@@ -19,13 +20,6 @@ _STOPS = ".!?…؟۔।॥։።။。！？｡"
 _FULL_WIDTH = frozenset("。！？｡")
 _ELLIPSES = frozenset({"...", "…"})
 
-# Every repeat is possessive, so a run of stops or of white space is read once. The first stop stands outside the repeat:
-# the search for one character out of a set is twice as fast as that for a repeat.
-_STOP = re.compile(
-    rf"([{_STOPS}][{_STOPS}]*+)"
-    r"([\"'”’»›)\]}」』》）*_`]*+(?:\[\^?\w{1,8}\])*+)"
-    r"(\s*+)"
-)
 _LINE = re.compile(
     r"\n(?:[^\S\n]*+\n\s*+"
     r"|(?=[^\S\n]*+(?:[-*+•–—] |\d{1,3}[.)]\s|\([0-9A-Za-z]{1,4}\)\s|[A-Za-z]\)\s|\#{1,6}\s|\||```|~~~)))"
@@ -67,6 +61,30 @@ _MAYBE_LAST = _words(
 
 _SHORTENED = _NEVER_LAST | _BEFORE_NUMBER | _MAYBE_LAST
 
+
+def _shortened(length: int) -> str:
+    """The last letters of abbreviations, of one length, for a look-behind; whole abbreviations below four."""
+    tails = {word[-length:] for word in _SHORTENED if length == 4 or len(word) == length}
+    return "|".join(sorted(tail for tail in tails if re.fullmatch(f"[a-z]{{{length}}}", tail)))
+
+
+# What ends a sentence whatever else the text says, before a capital: a question or exclamation mark, and a stop after a
+# word of two or three letters that is no abbreviation, or of more whose last four letters are those of none.
+_PLAIN = (
+    rf"(?:(?<=[?!])"
+    rf"|(?<=[a-z]{{4}}\.)(?<!(?:{_shortened(4)})\.)"
+    rf"|(?<=\s[a-z]{{3}}\.)(?<!(?:{_shortened(3)})\.)"
+    rf"|(?<=\s[a-z]{{2}}\.)(?<!(?:{_shortened(2)})\.))\s++(?=[A-Z])"
+)
+# Every repeat is possessive, so a run of stops or of white space is read once. The first stop stands outside the repeat:
+# the search for one character out of a set is twice as fast as that for a repeat.
+_STOP = re.compile(
+    rf"[{_STOPS}](?:{_PLAIN}"
+    rf"|([{_STOPS}]*+)"
+    r"([\"'”’»›)\]}」』》）*_`]*+(?:\[\^?\w{1,8}\])*+)"
+    r"(\s*+))"
+)
+
 _BEGINNERS = _words(
     """
     The This That These Those It Its He She They We You I There Here In On At For From By With As If When While Where Who
@@ -95,7 +113,8 @@ def sentence_spans(text: str) -> tuple[Span, ...]:
     if not text:
         return ()
     edges = [0, *sentence_starts(text, 0, len(text)), len(text)]
-    return tuple(map(Span, edges, edges[1:]))
+    # What `Span` does for each pair, without a call of Python for each.
+    return tuple(map(partial(tuple.__new__, Span), pairwise(edges)))
 
 
 def sentence_starts(text: str, start: int, end: int) -> list[int]:
@@ -124,18 +143,24 @@ def _after_stops(text: str) -> Iterator[int]:
     length = len(text)
     for found in _STOP.finditer(text):
         place = found.end()
+        if found.lastindex is None:
+            # Told by the pattern, without a call of Python.
+            yield place
+            continue
         if place == length:
             return
-        stops, _, space = found.groups()
+        more, closing, space = found.groups()
         if space and text[place].islower():
             continue
+        stop = found.start()
+        stops = text[stop] + more
         if stops[0] in _FULL_WIDTH:
             if _ends_full_width(text, found):
                 yield place
         elif space:
-            if _ends(text, found.start(), stops, place):
+            if _ends(text, stop, stops, place):
                 yield place
-        elif stops == "." and not found[2] and _runs_on(text, found.start()):
+        elif stops == "." and not closing and _runs_on(text, stop):
             yield place
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.strategies import sentences
 from engine.strategies.sentences import sentence_spans, sentence_starts
 
 # One case per column of the comparison of sentence splitters: language, the sentences whose concatenation is the text.
@@ -98,3 +99,23 @@ def test_long_runs_are_read_once() -> None:
     # Each of these would take minutes if a run were read again from every one of its characters.
     for text in ("." * 400_000, " " * 400_000, ".)" * 200_000, "\n" * 400_000, "“" + "a" * 400_000, "[" * 400_000):
         assert "".join(span.slice(text) for span in sentence_spans(text)) == text
+
+
+def test_the_pattern_alone_ends_no_sentence_that_the_rules_would_not() -> None:
+    words = [*sorted(sentences._SHORTENED), "of", "fee", "paid", "ended", "www.site", "U.S", "3", "a", "Über", "x-ray"]
+    found = 0
+    for word in words:
+        for before in ("the ", "(", "X", "the\n", ""):
+            for stops in (".", "?", "!", "..", "?!"):
+                text = f"{before}{word}{stops} The next"
+                for match in sentences._STOP.finditer(text):
+                    if match.lastindex is None:
+                        found += 1
+                        assert sentences._ends(text, match.start(), text[match.start()], match.end()), text
+    assert found > 100
+
+
+def test_the_pattern_alone_ends_most_sentences() -> None:
+    text = "The fee is due. Who pays it? The buyer of it. No. He pays on Art. 5 alone! It is so."
+    told = [match.start() for match in sentences._STOP.finditer(text) if match.lastindex is None]
+    assert [text[:place].split()[-1] for place in told] == ["due", "it", "it", "alone"]
