@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -19,21 +18,8 @@ from tests.fake_openai.fixture import fake_openai
 
 __all__ = ["fake_openai"]
 
-ARTICLES = "\n\n".join(
-    f"## Article {n}\n\nThe fee of class {n} is {n * 7} euros. It is due on day {n} of the quarter. The supervisor of class {n} reports it."
-    for n in range(1, 60)
-)
-LAW = f"# Fees\n\n{ARTICLES}\n"
-QUESTIONS = json.dumps(
-    [
-        {
-            "question": f"How high is the fee of class {n}?",
-            "answer": f"{n * 7}",
-            "evidence": [f"The fee of class {n} is {n * 7} euros."],
-        }
-        for n in range(1, 60, 6)
-    ]
-).encode()
+LAW = killing.law(60)
+QUESTIONS = killing.questions(60, 6)
 
 WORK = """
 import sys

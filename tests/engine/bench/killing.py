@@ -22,21 +22,31 @@ IN_FLIGHT = 4
 PATIENCE = 120.0
 """Seconds after which a run that should end counts as stuck."""
 
-ARTICLES = "\n\n".join(
-    f"## Article {n}\n\nThe fee of class {n} is {n * 7} euros. It is due on day {n} of the quarter. The supervisor of class {n} reports it."
-    for n in range(1, 13)
-)
-LAW = f"# Fees\n\n{ARTICLES}\n"
-QUESTIONS = json.dumps(
-    [
+
+def law(classes: int) -> str:
+    """A document with one article for each class from 1 up to and without `classes`."""
+    articles = (
+        f"## Article {n}\n\nThe fee of class {n} is {n * 7} euros. It is due on day {n} of the quarter. The supervisor of class {n} reports it."
+        for n in range(1, classes)
+    )
+    return "# Fees\n\n" + "\n\n".join(articles) + "\n"
+
+
+def questions(classes: int, step: int) -> bytes:
+    """A question for every `step`-th article of `law`."""
+    rows = [
         {
             "question": f"How high is the fee of class {n}?",
             "answer": f"{n * 7} euros",
             "evidence": [f"The fee of class {n} is {n * 7} euros."],
         }
-        for n in range(1, 13, 2)
+        for n in range(1, classes, step)
     ]
-).encode()
+    return json.dumps(rows).encode()
+
+
+LAW = law(13)
+QUESTIONS = questions(13, 2)
 
 WORK = """
 import time
