@@ -98,9 +98,11 @@ def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, objec
         "Name", placeholder="the question set's name", key="benchmark.name", persist_state="session"
     )
     has_chat, has_judge = workbench.models.chat is not None, workbench.models.judge is not None
-    fifth, sixth, seventh, night, eighth, ninth = st.columns([5, 5, 4, 4, 3, 4], vertical_alignment="bottom")
-    answers = fifth.toggle("Answer each question", True, key="benchmark.answers", persist_state="session")
-    judge = sixth.toggle(
+    # Switches wrap on a narrow page; in columns their names would be cut.
+    switches = st.container(horizontal=True, gap="medium")
+    fifth, sixth, _ = st.columns([1, 1, 2])
+    answers = switches.toggle("Answer each question", True, key="benchmark.answers", persist_state="session")
+    judge = switches.toggle(
         "Judge the answers",
         False,
         key="benchmark.judge",
@@ -108,7 +110,7 @@ def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, objec
         disabled=not (has_judge and has_chat),
         help="Scores generated answers." if has_judge and has_chat else "Needs a chat model and a judge model.",
     )
-    closed_book = seventh.toggle(
+    closed_book = switches.toggle(
         "Closed book",
         False,
         key="benchmark.closed_book",
@@ -118,7 +120,7 @@ def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, objec
         if has_chat
         else "Needs a chat model.",
     )
-    batch = night.toggle(
+    batch = switches.toggle(
         "Overnight",
         False,
         key="benchmark.batch",
@@ -129,7 +131,7 @@ def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, objec
         if has_chat
         else "Needs a chat model.",
     )
-    repeats = eighth.number_input(
+    repeats = fifth.number_input(
         "Repeats",
         1,
         20,
@@ -141,7 +143,7 @@ def _options(workbench: Workbench, specs: list[StrategySpec]) -> dict[str, objec
         if has_chat
         else "Needs a chat model.",
     )
-    budget = ninth.number_input(
+    budget = sixth.number_input(
         "Budget in dollars",
         0.0,
         None,

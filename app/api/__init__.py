@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
-from app.api import benchmarks, documents, experiments, jobs, problems, queries, question_sets, strategies
+from app.api import benchmarks, documents, experiments, jobs, problems, queries, question_sets, sharing, strategies
 from app.api.middleware import BodyLimit, Context, Guard, origins
 from engine.bench.plan import VERSION
 from engine.settings import Settings
@@ -48,6 +48,7 @@ def create_api(settings: Settings, workbench: Callable[[], Workbench]) -> FastAP
         benchmarks.router,
         experiments.router,
         jobs.router,
+        sharing.router,
     ):
         app.include_router(router)
     largest_upload = settings.max_upload_mb * 1024 * 1024 + FORM_BYTES

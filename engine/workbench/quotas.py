@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from engine.errors import BudgetExceeded
 from engine.settings import Settings
-from engine.store import Store
+from engine.store import Job, Store
 from engine.store.owners import LOCAL
 
 _MOST_JOBS = 100_000
@@ -52,9 +52,17 @@ def check(store: Store, settings: Settings, expected_usd: float | None = 0.0) ->
         )
 
 
+def _cost(store: Store, job: Job) -> float:
+    """Dollars of a benchmark: what it has spent, or, before it has ended, at least what it is expected to."""
+    done = float(job.progress.get("spent_usd") or 0.0)
+    if job.state not in ("queued", "running"):
+        return done
+    return max(done, store.experiment(job.job_id, cells=False).estimated_cost_usd or 0.0)
+
+
 def _since(store: Store, begin: datetime) -> float:
     jobs = store.jobs(owner=store.user, limit=_MOST_JOBS)
-    total = sum(float(job.progress.get("spent_usd") or 0.0) for job in jobs if job.updated_at >= begin)
+    total = sum(_cost(store, job) for job in jobs if job.updated_at >= begin)
     for query_id in store.owned("query", since=begin.timestamp()):
         query = store.query(query_id)
         judged = query.judgement.usage.cost_usd if query.judgement else None

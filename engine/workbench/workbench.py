@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -92,13 +93,24 @@ class Workbench(Benchmarks):
 
     def ownership(self, kind: Kind, item_id: str) -> Ownership:
         """Who owns a document, question set or experiment, and whether it is shared. Raises NotFound."""
-        self._store.require_readable(kind, item_id)
+        self._require(kind, item_id)
         return self._store.ownership(kind, item_id)
 
     def share(self, kind: Kind, item_id: str, shared: bool = True) -> None:
         """Let every user read a document, question set or experiment of one's own, or no longer. Raises NotFound, NotAllowed."""
+        self._require(kind, item_id)
         self._store.require_own(kind, item_id)
         self._store.share(kind, item_id, shared)
+
+    def _require(self, kind: Kind, item_id: str) -> None:
+        """Raises NotFound for what is not there."""
+        look_up: dict[Kind, Callable[[str], object]] = {
+            "document": self._store.document_info,
+            "question set": self._store.question_set,
+            "query": self._store.query,
+            "experiment": self._store.experiment_summary,
+        }
+        look_up[kind](item_id)
 
     def spending(self) -> tuple[quotas.Spent, ...]:
         """What the user has spent today and this month, and their quotas."""

@@ -45,7 +45,9 @@ def test_the_proxy_names_the_user(opened: Open) -> None:
     assert names(client, ANN) == ["law.md"]
     assert names(client, BEN) == []
     assert client.get(f"/benchmarks/{experiment}", headers=BEN).status_code == 404
-    runtime.workbench().acting_as("ann").share("experiment", experiment)
+    shared = {"kind": "experiment", "id": experiment}
+    assert client.post("/sharing", json=shared, headers=BEN).status_code == 404
+    assert client.post("/sharing", json=shared, headers=ANN).json() == {**shared, "shared": True}
     assert client.get(f"/benchmarks/{experiment}", headers=BEN).status_code == 200
     refused = client.post(f"/benchmarks/{experiment}/cancel", headers=BEN)
     assert refused.status_code == 403

@@ -76,6 +76,7 @@ def test_nothing_of_somebody_else_is_seen(ann: Workbench, ben: Workbench, everyo
         lambda: ben.resume(experiment.experiment_id),
         lambda: ben.cancel(experiment.experiment_id),
         lambda: ben.share("experiment", experiment.experiment_id),
+        lambda: everyone.share("document", "0" * 64),
     ]
     for reach in hidden:
         with pytest.raises(NotFound):
@@ -161,7 +162,9 @@ def test_a_user_may_have_so_many_benchmarks_at_once(monkeypatch: pytest.MonkeyPa
         assert ben.submit(planned(ben)).state == "queued"
 
 
-def test_a_quota_of_dollars_refuses_what_does_not_fit(fake_openai: FakeOpenAI, tmp_path: Path) -> None:
+def test_a_quota_of_dollars_refuses_what_does_not_fit(
+    fake_openai: FakeOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     variables = killing.variables(fake_openai, tmp_path / "paid")
     with killing.environment({**variables, "SPEND_PER_DAY_USD": "0.001", "SPEND_PER_MONTH_USD": "1"}):
         everyone = Workbench.open()
@@ -178,10 +181,16 @@ def test_a_quota_of_dollars_refuses_what_does_not_fit(fake_openai: FakeOpenAI, t
         assert paid > 0
         assert ann.spending()[0].usd == pytest.approx(paid)
         assert ben.spending()[0].usd == 0.0
+        monkeypatch.setattr(everyone._jobs, "start", lambda: None)
+        waiting = ann.submit(plan.model_copy(update={"repeats": 2}))
+        expected = ann.experiment(waiting.job_id).estimated_cost_usd
+        assert expected is not None
+        assert expected > 0
+        assert ann.spending()[0].usd == pytest.approx(paid + expected)
         dear = plan.model_copy(update={"repeats": 100})
         with pytest.raises(BudgetExceeded, match=r"Of your 0.00 USD a day \(SPEND_PER_DAY_USD\) 0.00\d\d USD are left"):
             ann.submit(dear)
-        assert len(ann.experiments()) == 1
+        assert len(ann.experiments()) == 2
         everyone.submit(dear.model_copy(update={"repeats": 1}))
 
 
