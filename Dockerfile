@@ -1,8 +1,10 @@
 FROM python:3.11.15-slim-bookworm AS packages
 WORKDIR /build
-COPY requirements.txt .
+# requirements-scale.txt adds what a Dask cluster needs.
+ARG REQUIREMENTS=requirements.txt
+COPY requirements.txt requirements-scale.txt ./
 RUN python -m venv /opt/venv \
-    && /opt/venv/bin/python -m pip install --no-cache-dir --no-compile --disable-pip-version-check -r requirements.txt \
+    && /opt/venv/bin/python -m pip install --no-cache-dir --no-compile --disable-pip-version-check -r ${REQUIREMENTS} \
     && /opt/venv/bin/python -m pip uninstall --yes pip setuptools
 
 FROM python:3.11.15-slim-bookworm

@@ -12,6 +12,7 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -130,7 +131,7 @@ def test_image_copies_what_exists_and_what_the_build_context_holds(
         if line.startswith("!")
     }
     assert all((root / source).exists() for source in sources)
-    assert kept == {*sources, "requirements.txt"}
+    assert kept == {*sources, "requirements.txt", "requirements-scale.txt"}
     assert {"app", "engine", "pages", "samples", ".streamlit"} <= kept
 
 
@@ -162,9 +163,13 @@ def compose(root: Path) -> dict[str, Any]:
     return content
 
 
+SCALED = ("app-1", "app-2", "proxy", "scheduler", "worker")
+"""Services of the profile `scale`."""
+
+
 def test_services_are_healthy_before_they_are_used(compose: dict[str, Any]) -> None:
     services = compose["services"]
-    assert set(services) == {"app", "qdrant", "postgres"}
+    assert {name for name in services if name not in SCALED} == {"app", "qdrant", "postgres"}
     assert all(service["healthcheck"]["test"][0] == "CMD" for service in services.values())
     waits = services["app"]["depends_on"]
     assert waits == {name: {"condition": "service_healthy"} for name in ("qdrant", "postgres")}
@@ -191,7 +196,7 @@ def test_passwords_come_from_the_environment_and_are_required(root: Path, compos
     assert {name for name, _ in variables} == {"POSTGRES_PASSWORD", "QDRANT_API_KEY", "API_KEYS"}
     assert all(rest.startswith(":?") for _, rest in variables)
     for service in compose["services"].values():
-        for name, value in service["environment"].items():
+        for name, value in service.get("environment", {}).items():
             if re.search("PASSWORD|KEY", name):
                 assert _VARIABLE.fullmatch(value), f"{name} is written into the file"
 
@@ -213,7 +218,7 @@ def test_app_finds_its_services(compose: dict[str, Any]) -> None:
 def test_volumes_are_named_and_mounted_where_data_is_kept(
     compose: dict[str, Any], dockerfile: list[tuple[str, str]]
 ) -> None:
-    mounts = {name: service["volumes"] for name, service in compose["services"].items()}
+    mounts = {name: service["volumes"] for name, service in compose["services"].items() if name not in SCALED}
     assert mounts == {
         "app": [f"data:{dict(dockerfile)['VOLUME']}"],
         "qdrant": ["qdrant:/qdrant/storage"],
@@ -224,7 +229,50 @@ def test_volumes_are_named_and_mounted_where_data_is_kept(
 
 def test_only_the_app_is_published_and_only_on_loopback(compose: dict[str, Any]) -> None:
     published = {name: service["ports"] for name, service in compose["services"].items() if "ports" in service}
-    assert published == {"app": ["127.0.0.1:8501:8501"]}
+    assert published == {"app": ["127.0.0.1:8501:8501"], "proxy": ["127.0.0.1:8080:8080"]}
+
+
+def test_the_scale_profile_is_apart_and_complete(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert {name for name, service in services.items() if service.get("profiles")} == set(SCALED)
+    assert all(services[name]["profiles"] == ["scale"] for name in SCALED)
+    assert services["worker"]["deploy"]["replicas"] == 2
+    ours = [services[name] for name in SCALED if name != "proxy"]
+    assert {service["image"] for service in ours} == {f"{services['app']['image']}-scale"}
+    assert all(service["build"]["args"] == {"REQUIREMENTS": "requirements-scale.txt"} for service in ours)
+    started = {"proxy"}
+    while added := {name for each in started for name in services[each].get("depends_on", {})} - started:
+        started |= added
+    assert started == {*SCALED, "qdrant", "postgres"}
+
+
+def test_apps_and_workers_of_the_scale_profile_share_servers_data_and_scheduler(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    one = services["app"]["environment"]
+    for name in ("app-1", "app-2", "worker"):
+        environment = services[name]["environment"]
+        assert set(environment) <= SETTINGS
+        assert one.items() <= environment.items()
+        assert services[name]["volumes"] == services["app"]["volumes"]
+        scheduler = urlsplit(environment["DASK_SCHEDULER_ADDRESS"])
+        assert services[str(scheduler.hostname)]["command"][-2] == str(scheduler.port)
+        assert environment["DASK_SCHEDULER_ADDRESS"] in services["worker"]["command"]
+    processes = 2 + services["worker"]["deploy"]["replicas"]
+    assert processes * int(services["app-1"]["environment"]["DATABASE_CONNECTIONS"]) < 100
+
+
+def test_the_proxy_keeps_a_browser_with_one_of_the_apps(root: Path, compose: dict[str, Any]) -> None:
+    proxy = compose["services"]["proxy"]
+    (mount,) = proxy["volumes"]
+    text = (root / mount.split(":")[0]).read_text(encoding="utf-8")
+    upstreams = re.search(r"reverse_proxy (.+) \{", text)
+    assert upstreams
+    port = compose["services"]["app-1"]["environment"]["PORT"]
+    assert upstreams[1].split() == [f"app-1:{port}", f"app-2:{port}"]
+    assert set(proxy["depends_on"]) == {"app-1", "app-2"}
+    assert "lb_policy cookie" in text
+    assert "health_uri /ready" in text
+    assert f":{proxy['ports'][0].rsplit(':', 1)[1]} {{" in text
 
 
 # Streamlit
