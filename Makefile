@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := -m pip install --quiet --no-compile --disable-pip-version-check -r
 
-.PHONY: run test test-local lint bench bench-chunking bench-documents bench-peers clean
+.PHONY: run test test-local lint bench bench-chunking bench-documents bench-peers bench-scale clean
 
 .venv/.product: requirements.txt
 	$(PYTHON) -m venv .venv
@@ -46,6 +46,10 @@ bench: bench-chunking bench-documents bench-peers
 
 bench-chunking bench-documents bench-peers: .venv-bench/.made
 	.venv-bench/bin/python -m benchmarks.$(subst bench-,,$@)
+
+# 2,000 documents; takes a while. ARGS="--documents 200 --workers 2" for a smaller corpus on a Dask cluster.
+bench-scale: .venv/.dev
+	$(BIN)/python -m benchmarks.scale $(ARGS)
 
 clean:
 	rm -rf .venv .venv-local .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

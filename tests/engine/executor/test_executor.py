@@ -1,0 +1,114 @@
+"""Which executor the settings choose, what a worker is told, and what is said where work cannot be carried out elsewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from engine import Workbench, errors
+from engine.errors import BadSetting, ModelCallFailed, UserError, WorkersUnavailable
+from engine.executor import LocalExecutor, open_executor, worker
+from engine.executor.base import AskTask, Failure, IndexTask
+from engine.settings import Settings, load_settings
+from engine.store import Store
+from tests.clusters import free_port
+
+SERVERS = {"database_url": "postgresql+psycopg://127.0.0.1/none", "qdrant_url": "http://127.0.0.1:1"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(f"sqlite:///{tmp_path / 'chunkscope.db'}")
+    store.close()
+    return store
+
+
+def test_without_a_scheduler_work_stays_in_the_process(store: Store) -> None:
+    executor = open_executor(load_settings(), store)
+    assert isinstance(executor, LocalExecutor)
+    assert executor.health() is None
+
+
+@pytest.mark.parametrize("missing", list(SERVERS))
+def test_a_scheduler_without_shared_stores_is_refused(missing: str) -> None:
+    given = {name: value for name, value in SERVERS.items() if name != missing}
+    with pytest.raises(BadSetting, match="Set QDRANT_URL and DATABASE_URL to servers"):
+        open_executor(load_settings(dask_scheduler_address="tcp://127.0.0.1:8786", **given), store=None)  # type: ignore[arg-type]
+
+
+def test_the_app_does_not_open_with_a_scheduler_and_embedded_stores() -> None:
+    with pytest.raises(BadSetting, match="DASK_SCHEDULER_ADDRESS"):
+        Workbench.open(load_settings(dask_scheduler_address="tcp://127.0.0.1:8786"))
+    with Workbench.open() as workbench:
+        assert "workers" not in workbench.health()
+
+
+def scheduler_at(address: str) -> Settings:
+    return load_settings(dask_scheduler_address=address, **SERVERS)
+
+
+def test_a_missing_library_is_said_in_words(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(BadSetting, match=r"pip install -r requirements-scale\.txt"):
+        open_executor(scheduler_at("tcp://127.0.0.1:8786"), store)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="requirements-scale is not installed")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_scheduler_that_does_not_answer_is_said_in_words(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.executor import dask
+
+    monkeypatch.setattr(dask, "CONNECT_SECONDS", 0.5)
+    address = f"tcp://127.0.0.1:{free_port()}"
+    executor = open_executor(scheduler_at(address), store)
+    with pytest.raises(WorkersUnavailable, match="cannot be reached"):
+        executor.health()
+    executor.close()
+
+
+def test_neither_keys_nor_addresses_are_sent() -> None:
+    settings = load_settings(
+        openai_api_key="sk-sesame", openai_base_url="http://models/v1", qdrant_api_key="sesame", **SERVERS
+    )
+    told = worker.sent(settings)
+    assert (told["embedding_model"], told["llm_model"]) == ("text-embedding-3-small", "gpt-4o-mini")
+    assert "sesame" not in repr(told)
+    assert "://" not in repr(told)
+
+
+def test_a_worker_without_servers_says_so() -> None:
+    done = worker.index(worker.sent(load_settings()), IndexTask("e", "s", "d"))
+    assert done.failure is not None
+    assert done.failure.kind == "BadSetting"
+    assert "without QDRANT_URL or DATABASE_URL" in done.failure.message
+
+
+def test_a_worker_with_other_models_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = worker.sent(load_settings(openai_base_url="http://models/v1", **SERVERS))
+    for name, value in SERVERS.items():
+        monkeypatch.setenv(name.upper(), value)
+    (done,) = worker.ask(told, AskTask("e", "s", 1, (("q", 0, None),)))
+    assert done.failure is not None
+    assert "other models than the app" in done.failure.message
+    assert not done.stored
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, UserError)],
+    ids=lambda kind: kind.__name__,
+)
+def test_an_error_is_the_same_after_its_way_between_processes(kind: type[UserError]) -> None:
+    error = ModelCallFailed("late", "timeout") if kind is ModelCallFailed else kind("late")
+    back = Failure.of(error, "late").error()
+    assert type(back) is kind
+    assert str(back) == "late"
+    assert getattr(back, "cause", None) == getattr(error, "cause", None)
+
+
+def test_a_bug_stays_a_bug_between_processes() -> None:
+    failure = Failure.of(KeyError("secret text"), "This is a bug in Chunkscope.")
+    assert (failure.kind, failure.message) == ("", "This is a bug in Chunkscope.")
+    assert not isinstance(failure.error(), UserError)
