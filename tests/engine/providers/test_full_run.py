@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from engine import Workbench
+from engine.cli import main
 from engine.records import Experiment
 from engine.settings import Settings
 from tests.engine.providers.conftest import KEY
@@ -76,3 +79,37 @@ def test_a_repeated_benchmark_is_free_and_the_key_is_nowhere(
         assert KEY.encode() not in file.read_bytes(), file.name
     everything = "\n".join([*records, caplog.text, *(repr(record.__dict__) for record in caplog.records)])
     assert KEY not in everything
+
+
+def test_the_key_is_in_no_export_of_a_judged_run_nor_in_what_the_command_line_prints(
+    fake_openai: FakeOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {
+        "OPENAI_API_KEY": KEY,
+        "OPENAI_BASE_URL": fake_openai.url,
+        "DATA_DIR": str(tmp_path / "marked"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    law, questions = tmp_path / "law.md", tmp_path / "questions.json"
+    law.write_text(LAW)
+    questions.write_text(json.dumps(QUESTIONS))
+    assert main(["benchmark", str(questions), "--documents", str(law), "--strategy", "recursive", "--judge"]) == 0
+    with Workbench.open() as workbench:
+        (summary,) = workbench.experiments()
+        exports = {
+            kind: workbench.export(summary.experiment_id, kind).data for kind in ("html", "json", "csv", "parquet")
+        }
+        judged = [cell.query for cell in workbench.experiment(summary.experiment_id).cells]
+    # Columns are compressed, so that their bytes alone would show nothing.
+    columns = repr(parquet.read_table(io.BytesIO(exports["parquet"])).to_pylist())
+    assert any(query is not None and query.judgement is not None for query in judged)
+    assert fake_openai.counters.keys == {KEY}
+    printed = capfd.readouterr()
+    assert printed.out
+    for name, data in {
+        **exports,
+        "columns": columns.encode(),
+        "stdout": printed.out.encode(),
+        "stderr": printed.err.encode(),
+    }.items():
+        assert KEY.encode() not in data, name
