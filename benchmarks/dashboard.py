@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNS = 7
 STRATEGIES = "fixed_size;recursive;sentence;paragraph"
 CHROMIUM = "/usr/bin/chromium"
+BAR_SHOWN = """([bar, start]) => bar.textContent.startsWith(start)"""
 DETAIL_SHOWN = """start => [...document.querySelectorAll('[data-testid="stMarkdownContainer"]')]
     .some(each => each.textContent.startsWith(start))"""
 
@@ -167,27 +168,51 @@ def in_browser(data_dir: str) -> None:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
             page = browser.new_page(viewport={"width": 1400, "height": 1000})
             page.set_default_timeout(120_000)
+            devtools = page.context.new_cdp_session(page)
+            devtools.send("Performance.enable")
             page.goto(f"{url}/history")
             page.locator("h1").wait_for()
-            print("\nIn Chromium, Chunk Inspector on 1 MB and four strategies")
+            print(f"\nLoad of the machine: {os.getloadavg()[0]:.1f}")
+            print("In Chromium, Chunk Inspector on 1 MB and four strategies")
             for name in ("first visit", "second visit"):
                 began = time.perf_counter()
                 page.goto(f"{url}/chunk_inspector?document={documents['large.md']}&strategies={STRATEGIES}")
                 page.locator(".pane").nth(3).locator("span.covered").first.wait_for()
-                print(f"{name + ', address to fourth pane':36}{1000 * (time.perf_counter() - began):10.0f} ms")
-            waits = []
+                waited, spent = time.perf_counter() - began, script_seconds(devtools)
+                print(
+                    f"{name + ', address to fourth pane':36}{1000 * waited:10.0f} ms, {1000 * spent:.0f} ms of it script"
+                )
+            bar = page.locator(".facts").nth(1).element_handle()
+            at_once, waits, server = [], [], []
             for chunk in range(1, 6):
-                began = time.perf_counter()
-                part = page.locator(".pane").nth(1).locator(f"span.covered[data-last='{chunk}']").last
+                part = page.locator(".pane").nth(1).locator(f"span.covered[data-last='{chunk}']").last.element_handle()
+                used, began = cpu_seconds(process.pid), time.perf_counter()
                 part.evaluate("part => part.click()")
+                page.wait_for_function(BAR_SHOWN, arg=[bar, f"Chunk {chunk + 1} of"])
+                at_once.append(time.perf_counter() - began)
                 # A text locator would walk through four megabytes of panes at every look.
                 page.wait_for_function(DETAIL_SHOWN, arg=f"Chunk {chunk + 1} of")
                 waits.append(time.perf_counter() - began)
+                server.append(cpu_seconds(process.pid) - used)
+            print(f"{'click to facts under the text':36}{1000 * statistics.median(at_once):10.0f} ms")
             print(f"{'click to detail, median of 5':36}{1000 * statistics.median(waits):10.0f} ms")
+            print(f"{'server CPU of a click':36}{1000 * statistics.median(server):10.0f} ms")
             browser.close()
     finally:
         process.terminate()
         process.wait(30)
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time a process has used, in ticks of the system."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def script_seconds(devtools: Any) -> float:
+    """Time the page has spent in scripts since it was opened."""
+    found = devtools.send("Performance.getMetrics")["metrics"]
+    return next(float(each["value"]) for each in found if each["name"] == "ScriptDuration")
 
 
 def wait(url: str) -> dict[str, str]:

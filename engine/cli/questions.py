@@ -11,6 +11,7 @@ from engine.cli.backend import Backend, find_document, find_question_set
 from engine.cli.local import Local
 from engine.cli.options import backend_options, chosen_documents, json_option, open_backend
 from engine.cli.output import NO, OK, print_json, print_table, read, say
+from engine.providers.estimate import CallsEstimate
 from engine.workbench import Workbench
 
 
@@ -33,10 +34,16 @@ def add_commands(commands: Any) -> None:
     json_option(validate)
     validate.set_defaults(command=_validate)
 
-    draft = actions.add_parser("draft", help="draft questions from documents by rules, without a model, to be reviewed")
+    draft = actions.add_parser(
+        "draft", help="draft questions from documents, by rules or with the chat model, to be reviewed"
+    )
     draft.add_argument("documents", nargs="*", metavar="DOCUMENT", help="ids or names; default: all")
     draft.add_argument("--count", type=int, default=20, metavar="N", help="questions wanted; default: 20")
     draft.add_argument("--seed", type=int, default=0, metavar="N", help="another seed drafts others; default: 0")
+    draft.add_argument(
+        "--with-model", action="store_true", help="let the chat model write them; default: rules, no model"
+    )
+    draft.add_argument("--dry-run", action="store_true", help="with --with-model: say what it would cost, call nothing")
     json_option(draft)
     draft.set_defaults(command=_draft)
 
@@ -84,10 +91,27 @@ def _draft(options: argparse.Namespace) -> None:
         backend = Local(workbench)
         chosen = [find_document(backend, each) for each in options.documents]
         chosen = chosen or [each.document_id for each in workbench.documents()]
-        drafted = workbench.draft_question_set(chosen, options.count, options.seed)
+        if options.dry_run:
+            _draft_cost(workbench.draft_estimate(chosen, options.count, options.seed), options.json)
+            return
+        drafted = (
+            workbench.draft_with_model(chosen, options.count, options.seed).question_set
+            if options.with_model
+            else workbench.draft_question_set(chosen, options.count, options.seed)
+        )
     if options.json:
         print_json(drafted)
     else:
         for question in drafted.questions:
             print(f"{question.question}\t{question.answer or ''}")
     say(f"{len(drafted.questions)} questions drafted, to be reviewed. Stored as {drafted.question_set_id}.")
+
+
+def _draft_cost(cost: CallsEstimate | None, as_json: bool) -> None:
+    if as_json:
+        print_json(cost)
+    elif cost is None:
+        say("No chat model is configured: drafting by rules calls none and costs nothing.")
+    else:
+        price = "price unknown" if cost.most_cost_usd is None else f"at most {cost.most_cost_usd:.4f} USD"
+        print(f"{cost.calls} calls to {cost.model}, {cost.cached_calls} more from the cache, {price}.")

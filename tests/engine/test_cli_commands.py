@@ -164,6 +164,12 @@ def test_questions_are_drafted_and_stored(run: Run, samples: Path) -> None:
     assert 1 <= len(drafted["questions"]) <= 3
     assert not any(each["reviewed"] for each in drafted["questions"])
     assert drafted["question_set_id"] in err
+    code, out, err = run("questions", "draft", "--with-model", "--dry-run")
+    assert (code, out) == (0, "")
+    assert "No chat model is configured" in err
+    code, _, err = run("questions", "draft", "--with-model")
+    assert code == 1
+    assert "needs a chat model" in err
 
 
 # Benchmarks and experiments
