@@ -74,7 +74,7 @@ def exact_text(text: str, height: int) -> None:
 def heading(page: str, purpose: str, tour: Sequence[str], keys: Sequence[tuple[str, str]] = ()) -> None:
     """Title, purpose, a tour that a reader dismisses once per session, and a help button with the tour and the keys."""
     dismissed = f"{page}.tour.dismissed"
-    title, helper = st.columns([6, 1], vertical_alignment="bottom")
+    title, helper = st.columns([5, 1], vertical_alignment="bottom")
     title.title(page)
     with helper.popover("Help", icon=":material/help:", width="stretch"):
         for sentence in tour:
