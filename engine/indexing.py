@@ -10,7 +10,7 @@ from engine.errors import NeedsModel
 from engine.index.base import ChunkIndex, IndexPoint, collection_name
 from engine.models import ChunkSet, StrategySpec
 from engine.prompts import prompt
-from engine.providers.base import Models, Vectors
+from engine.providers.base import Embedder, Models, Vectors
 from engine.store import IndexState, Store
 from engine.strategies import registry
 from engine.strategies.base import Need
@@ -55,20 +55,47 @@ def index_document(source: Source, spec: StrategySpec, models: Models, index: Ch
     """Make one document searchable under one spec, or find that it already is.
 
     The order keeps a killed process harmless: chunks and vectors are complete before the first write, a begun write is
-    on record before it starts, and what was begun and not finished is removed by `clean_up`.
+    on record before it starts, and what was begun and not finished is removed by `clean_up`. Two that index the same at once, in one
+    process or in several on the same PostgreSQL, wait for each other, and the second finds what the first has done.
     Raises NeedsModel, ModelCallFailed, IndexUnavailable, IndexMismatch, StoreUnavailable.
     """
     embedder = models.embedder
     if embedder is None:
         raise NeedsModel("Searching needs an embedder and none is configured. Set EMBEDDING_MODEL.")
+    found = _found(source, spec, models, index, store)
+    if isinstance(found, Indexed):
+        return found
+    with store.exclusive("index", source.document.document_id, spec.spec_id, vector_model(spec, models)):
+        found = _found(source, spec, models, index, store)
+        if isinstance(found, Indexed):
+            return found
+        return _index(source, spec, models, embedder, index, store, found)
+
+
+def _found(
+    source: Source, spec: StrategySpec, models: Models, index: ChunkIndex, store: Store
+) -> Indexed | ChunkSet | None:
+    """What is there of a document under a spec: all, the chunks alone, or nothing."""
     document_id, model = source.document.document_id, vector_model(spec, models)
-    made_with = chunked_with(spec, models)
-    known = store.chunk_set(document_id, spec, made_with)
+    known = store.chunk_set(document_id, spec, chunked_with(spec, models))
     state = store.index_state(document_id, spec.spec_id, model)
     if known is not None and state is not None and state.ready and _is_there(state, spec, index):
         seconds = {**known.seconds, **state.seconds}
         return Indexed(known, seconds, reused=True, vector_bytes=_bytes(len(known.chunks), spec, models))
+    return known
 
+
+def _index(
+    source: Source,
+    spec: StrategySpec,
+    models: Models,
+    embedder: Embedder,
+    index: ChunkIndex,
+    store: Store,
+    known: ChunkSet | None,
+) -> Indexed:
+    document_id, model = source.document.document_id, vector_model(spec, models)
+    made_with = chunked_with(spec, models)
     # Vectors that a strategy makes itself are not stored with its chunks, so such a set is cut anew.
     brings_vectors = Need.TOKEN_EMBEDDER in registry.strategy(spec.strategy_name).needs
     chunk_set = known if known is not None and not brings_vectors else cut(source, spec, models)

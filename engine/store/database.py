@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from sqlalchemy import (
     URL,
@@ -30,6 +31,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.errors import BadRequest, BadSetting, StoreUnavailable
+from engine.ids import digest
 from engine.store.migrations import migrate
 
 BUSY_SECONDS = 30.0
@@ -42,6 +44,13 @@ SLICE = 500
 """Keys in one IN list: below the limit of host parameters of every SQLite build."""
 
 T = TypeVar("T")
+
+
+class _Turn:
+    """A lock that is forgotten when nobody holds it or waits for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
 
 
 class Database:
@@ -65,6 +74,8 @@ class Database:
             _sqlite_engine(self._url, busy_seconds) if self._sqlite else _postgres_engine(self._url, connections)
         )
         # SQLite lets one connection write at a time and makes the others poll; waiting here is fair between threads.
+        self._keys = threading.Lock()
+        self._held: WeakValueDictionary[str, _Turn] = WeakValueDictionary()
         self._turn: AbstractContextManager[Any] = threading.Lock() if self._sqlite else nullcontext()
         try:
             with self.write() as connection:
@@ -94,6 +105,29 @@ class Database:
             connection = connection.execution_options(writes=True)
             with connection.begin():
                 yield connection
+
+    @contextmanager
+    def exclusive(self, *what: str) -> Iterator[None]:
+        """One holder at a time of what the strings name: among the threads of this process and, on PostgreSQL, all processes.
+
+        The database drops it when the process ends, however it ends. Raises StoreUnavailable.
+        """
+        key = digest(*what)
+        with self._keys:
+            turn = self._held.setdefault(key, _Turn())
+        with turn.lock:
+            if self._sqlite:
+                yield
+                return
+            number = int(key[:15], 16)
+            # A connection of its own, without a transaction: a long one would keep PostgreSQL from cleaning its tables.
+            with self._in_words(), self._engine.connect() as connection:
+                connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+                connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": number})
+                try:
+                    yield
+                finally:
+                    connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": number})
 
     def now(self) -> float:
         """Seconds since 1970."""

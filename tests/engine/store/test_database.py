@@ -237,3 +237,29 @@ def test_an_address_that_is_none_is_refused_without_showing_it(url: str) -> None
     with pytest.raises(BadSetting, match="DATABASE_URL") as caught:
         Store(url)
     assert "sesame" not in str(caught.value)
+
+
+def test_what_is_held_is_held_by_one_at_a_time_in_all_processes(url: str) -> None:
+    """Two stores are what two processes have: nothing in memory is shared between them."""
+    stores = [Store(url), Store(url)] if url.startswith("postgresql") else [Store(url)]
+    inside: list[str] = []
+    most: list[int] = []
+
+    def work(place: int) -> None:
+        with stores[place % len(stores)].exclusive("index", "one thing"):
+            inside.append("in")
+            stores[0].vector_cache.put_many({f"{place}": b"1234"})
+            most.append(len(inside))
+            inside.pop()
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(24)))
+    assert most == [1] * 24
+    with stores[0].exclusive("index", "one thing"), stores[-1].exclusive("index", "another"):
+        assert inside == []
+    with pytest.raises(ValueError, match="inside"), stores[0].exclusive("index", "one thing"):
+        raise ValueError("inside")
+    with stores[-1].exclusive("index", "one thing"):
+        assert inside == []
+    for store in stores:
+        store.close()
