@@ -46,7 +46,7 @@ def asked(job: Job) -> Progress:
 def in_words(job: Job) -> str:
     """Progress, cost and time left on one line."""
     progress = asked(job)
-    parts = [f"{progress.done} of {progress.total or '?'} answers"]
+    parts = [f"{progress.done} of {progress.total or job.progress.get('total') or '?'} answers"]
     night = stages(job).get(overnight.SPEC.label, {}).get("batch")
     if night is not None and night.done < night.total:
         parts.append(f"{night.done} of {night.total} calls of the overnight batches")

@@ -180,8 +180,8 @@ class _Work:
             ]
             try:
                 self._calibrate(askers)
-            except UserError as error:
-                self._stop(error)
+            except UserError as failure:
+                self._stop(failure)
             for future in prepared:
                 future.result()
             self._ask_closed_book(askers)
