@@ -4,6 +4,7 @@
     python -m benchmarks.scale --documents 100        a smaller corpus of the same kind
     python -m benchmarks.scale --documents 200 --workers 2
                                                       the same on PostgreSQL, a vector server and a Dask cluster of two processes
+    python -m benchmarks.scale --cutting              what a process pool for cutting could save
 
 Documents are made from a seed, so that every run reads the same ones. Embeddings are the bundled ones, answers extractive: nothing leaves
 the machine. With `--workers`, the vector server is that of the tests (Qdrant Edge behind Qdrant's REST calls), not a Qdrant server.
@@ -15,6 +16,7 @@ import argparse
 import json
 import math
 import os
+import pickle
 import platform
 import random
 import tempfile
@@ -29,12 +31,17 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import texts
-from engine import Workbench
+from engine import Workbench, indexing
 from engine.bench.run import Event
+from engine.documents import read_document
 from engine.index.base import collection_name
 from engine.models import StrategySpec
+from engine.providers.base import Models
+from engine.providers.bundled import BundledEmbedder
 from engine.records import Experiment
 from engine.settings import load_settings
+from engine.strategies import registry
+from engine.strategies.source import Source
 
 SPECS = ("recursive:size=256,overlap=0", "sentence:sentences=6,overlap=0")
 CHARACTERS = 28_000
@@ -242,6 +249,7 @@ def run(documents: int, characters: int, questions: int, workers: int) -> None:
             chunks = sum(state.points for state in workbench.index_states())
             print(f"index: {chunks:,} chunks under {len(specs)} specs in {wall:,.1f} s, {chunks / wall:,.0f} chunks/s")
             show_stages(total, chunks, size * len(specs))
+            searches(workbench, specs, memory)
         experiment = benchmark(workbench, specs, question_file(documents, characters, questions), memory)
         for result in experiment.results:
             shown = {name: value for name, value in result.seconds.items() if name in ("retrieve_p50", "retrieve_p95")}
@@ -249,7 +257,8 @@ def run(documents: int, characters: int, questions: int, workers: int) -> None:
             print(
                 f"  {result.spec.label}: {result.chunk_count:,} chunks; deep ranking of a benchmark question: {named}"
             )
-        searches(workbench, specs, memory)
+        if workers:
+            searches(workbench, specs, memory)
         memory.stage = "end"
         chunks = sum(state.points for state in workbench.index_states())
         print(f"\non disk ({chunks:,} chunks)")
@@ -259,14 +268,49 @@ def run(documents: int, characters: int, questions: int, workers: int) -> None:
         memory.show()
 
 
+def cutting() -> None:
+    """What a process pool for cutting could save: cutting, and carrying a document there and its chunks back, in CPU milliseconds."""
+    settings = load_settings(embedding_model="wordllama")
+    models = Models(embedder=BundledEmbedder())
+    print(f"{'characters':>10} {'spec':<20} {'chunks':>7} {'cut':>8} {'send':>8} {'unpack there':>13} {'receive':>8}")
+    for size in (28_000, 400_000, 2_000_000):
+        document = read_document(texts.markdown(size, seed=3).encode(), "document.md", settings)
+        for name in ("recursive", "sentence", "markdown_structure"):
+            spec = registry.spec(name)
+            rows = []
+            for _ in range(5):
+                times = [time.process_time()]
+                chunk_set = indexing.cut(Source(document), spec, models)
+                times.append(time.process_time())
+                there = pickle.dumps(document)
+                times.append(time.process_time())
+                pickle.loads(there)
+                times.append(time.process_time())
+                back = pickle.dumps(chunk_set)
+                times.append(time.process_time())
+                pickle.loads(back)
+                times.append(time.process_time())
+                rows.append(np.diff(times) * 1000)
+            cut, send, unpack, pack, receive = np.median(rows, axis=0)
+            print(
+                f"{size:>10,} {spec.label:<20} {len(chunk_set.chunks):>7,} {cut:>8.1f} {send:>8.1f} {unpack + pack:>13.1f} {receive:>8.1f}"
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=2000)
     parser.add_argument("--characters", type=int, default=CHARACTERS, help="of one document")
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--workers", type=int, default=0, help="Dask worker processes; 0: everything in this process")
+    parser.add_argument(
+        "--cutting", action="store_true", help="only measure what a process pool for cutting could save"
+    )
     options = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    if options.cutting:
+        cutting()
+        return
     run(options.documents, options.characters, options.questions, options.workers)
 
 

@@ -136,7 +136,7 @@ def dask_cluster(workers: int, environment: Mapping[str, str]) -> Iterator[Local
         n_workers=workers,
         threads_per_worker=1,
         processes=True,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         memory_limit=0,
         env=dict(environment),
         silence_logs="CRITICAL",

@@ -13,8 +13,8 @@ from engine.records import DocumentRef
 class LocalExecutor:
     """The executor of one machine.
 
-    Files are read in worker processes before; cutting stays in the runner's threads, because carrying a document to another process and
-    its chunks back costs about half of what cutting it does (`docs/SCALING.md`).
+    Files are read in worker processes before; cutting stays in the runner's threads: it is a small part of indexing, and carrying a document
+    to another process and its chunks back costs a fifth to nine tenths of cutting it (`docs/SCALING.md`).
     """
 
     batch = 1
