@@ -105,7 +105,8 @@ def _warm_up() -> None:
     for name in ("tiktoken", "bpe-openai"):
         tokens.use(name)  # type: ignore[arg-type]
         for strategy in STRUCTURAL:
-            _ours(strategy)("Warm up. " * 2000)
+            # Long enough to load the library that tells words apart, which a process loads once.
+            _ours(strategy)("Warm up. " * 40_000)
     tokens.use(None)
 
 
