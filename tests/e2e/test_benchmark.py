@@ -91,10 +91,29 @@ def chart_is_readable_in_the_dark(page: Page) -> None:
 
 
 def four_readers_at_once(visit: Visit, address: str) -> None:
-    pages = [visit(path) for path in ("chunk_inspector", "ask", address, "history")]
-    for page in pages:
+    """Each does something of their own before any looks at what came of it; none sees what another did."""
+    inspector, asker, analyst, historian = (visit(path) for path in ("chunk_inspector", "ask", address, "history"))
+    readers = (inspector, asker, analyst, historian)
+    for page in readers:
         settled(page)
-        expect(page.locator("h1")).to_be_visible()
+    inspector.get_by_role("button", name="Next difference").click()
+    question = asker.get_by_label("Question", exact=True)
+    question.fill("Who keeps the register?")
+    question.press("Enter")
+    analyst.get_by_text("Set up a benchmark").click()
+    analyst.get_by_role("button", name="Dry run").click()
+    find = historian.get_by_placeholder("name, document, strategy")
+    find.fill("zebra")
+    find.press("Enter")
+
+    expect(inspector.locator(".pane").first).to_be_visible()
+    expect(asker.get_by_role("heading", name="Rank matrix")).to_be_visible()
+    expect(analyst.get_by_text("No model is called over the network")).to_be_visible()
+    expect(historian.get_by_text("No experiment fits this search.")).to_be_visible()
+    results(analyst)
+    for page in readers:
+        settled(page)
         assert page.get_by_text("Something went wrong").count() == 0
-    expect(pages[0].locator(".pane").first).to_be_visible()
-    results(pages[2])
+        assert page.get_by_text("Who keeps the register?").count() == (1 if page is asker else 0)
+        assert page.get_by_text("No model is called over the network").count() == (1 if page is analyst else 0)
+    assert visit("history").get_by_text("No experiment fits this search.").count() == 0
