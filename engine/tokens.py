@@ -351,9 +351,12 @@ def _from_letter(word: str) -> str:
 def _distinct(data: bytes, cuts: Positions) -> tuple[list[bytes], Positions]:
     """What stands between neighbouring cuts, each once, and which of them stands at each place."""
     import pyarrow
+    from pyarrow import compute
 
     buffers = [None, pyarrow.py_buffer(cuts.astype(np.int32)), pyarrow.py_buffer(data)]
-    found = pyarrow.BinaryArray.from_buffers(pyarrow.binary(), len(cuts) - 1, buffers).dictionary_encode()
+    words = pyarrow.BinaryArray.from_buffers(pyarrow.binary(), len(cuts) - 1, buffers)
+    # Arrow's own pool keeps 20 MB that it never needs again.
+    found = compute.dictionary_encode(words, memory_pool=pyarrow.system_memory_pool())
     return found.dictionary.to_pylist(), found.indices.to_numpy()
 
 
