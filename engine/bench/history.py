@@ -241,18 +241,20 @@ def _metric_changes(
     n_metrics, n_specs, n_questions = differences.shape
     found = stats.paired(differences.reshape(n_metrics * n_specs, n_questions).T, keys, seed)
     adjusted = stats.holm(found.p.reshape(n_metrics, n_specs).T).T
+    ids = list(other.rows)
     changes = []
     for place, name in enumerate(metrics):
+        which = direction(name)
         for number, (_, row) in enumerate(pairs):
-            spec, at = other.experiment.specs[row], place * n_specs + number
+            at = place * n_specs + number
             both = ~np.isnan(differences[place, number])
             changes.append(
                 MetricChange(
                     experiment_id=other.experiment.experiment_id,
-                    spec_id=spec.spec_id,
-                    label=spec.label,
+                    spec_id=ids[row],
+                    label=other.experiment.specs[row].label,
                     metric=name,
-                    direction=direction(name),
+                    direction=which,
                     n=int(found.n[at]),
                     baseline_mean=_mean(before[place, number][both]),
                     mean=_mean(after[place, number][both]),

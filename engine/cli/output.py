@@ -46,7 +46,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]], title
     rows = [list(row) for row in rows]
     if not sys.stdout.isatty():
         for line in (headings, *rows):
-            print("\t".join(" ".join(str("-" if cell is None else cell).split()) for cell in line))
+            print("\t".join(" ".join(shown(cell, grouped=False).split()) for cell in line))
         return
     table = Table(title=title, title_justify="left")
     for place, heading in enumerate(headings):
@@ -57,12 +57,14 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]], title
     Console(width=max(Console().width, 110)).print(table)
 
 
-def shown(value: object) -> str:
+def shown(value: object, grouped: bool = True) -> str:
+    """A value of a table. `grouped`: whether thousands are separated by commas, which programs cannot read."""
     if value is None:
         return "-"
+    comma = "," if grouped else ""
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) > 1.5 else f"{value:.3f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+        return f"{value:{comma}.0f}" if abs(value) > 1.5 else f"{value:.3f}"
+    return f"{value:{comma}}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def read(path: Path) -> bytes:

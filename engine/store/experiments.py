@@ -130,9 +130,11 @@ class ExperimentRecords(Database):
             _require(connection, experiment_id)
             connection.execute(delete(experiments).where(experiments.c.experiment_id == experiment_id))
 
-    def experiment(self, experiment_id: str, *, queries: bool = True, cells: bool = True) -> Experiment:
+    def experiment(
+        self, experiment_id: str, *, queries: bool = True, cells: bool = True, results: bool = True
+    ) -> Experiment:
         """The whole record; with `queries=False`, cells come without what was retrieved and answered, which is most of it.
-        With `cells=False` they are left out.
+        With `cells=False` they are left out, with `results=False` the results of the specs.
 
         Results stand in the order of the specs, cells by spec and then by question. Raises NotFound.
         """
@@ -141,7 +143,7 @@ class ExperimentRecords(Database):
             row = connection.execute(select(table).where(table.c.experiment_id == experiment_id)).first()
             if row is None:
                 raise _no_experiment(experiment_id)
-            results = _read_results(connection, experiment_id)
+            by_spec = _read_results(connection, experiment_id) if results else []
             found = _read_cells(connection, _cells.c.experiment_id == experiment_id, queries) if cells else []
         header = Experiment.model_validate(
             {
@@ -156,7 +158,7 @@ class ExperimentRecords(Database):
         spec_order = {spec.spec_id: place for place, spec in enumerate(header.specs)}
         question_order = {question.question_id: place for place, question in enumerate(header.questions)}
         last = len(spec_order) + len(question_order)
-        results.sort(key=lambda result: spec_order.get(result.spec.spec_id, last))
+        by_spec.sort(key=lambda result: spec_order.get(result.spec.spec_id, last))
         found.sort(
             key=lambda cell: (
                 spec_order.get(cell.spec_id, last),
@@ -164,7 +166,7 @@ class ExperimentRecords(Database):
                 cell.repeat,
             )
         )
-        return header.model_copy(update={"results": tuple(results), "cells": tuple(found)})
+        return header.model_copy(update={"results": tuple(by_spec), "cells": tuple(found)})
 
     def experiment_summary(self, experiment_id: str) -> ExperimentSummary:
         """Raises NotFound."""

@@ -124,9 +124,11 @@ class OwnedStore(Store):
         super().create_experiment(experiment)
         self.claim("experiment", experiment.experiment_id)
 
-    def experiment(self, experiment_id: str, *, queries: bool = True, cells: bool = True) -> Experiment:
+    def experiment(
+        self, experiment_id: str, *, queries: bool = True, cells: bool = True, results: bool = True
+    ) -> Experiment:
         self.require_readable("experiment", experiment_id)
-        return super().experiment(experiment_id, queries=queries, cells=cells)
+        return super().experiment(experiment_id, queries=queries, cells=cells, results=results)
 
     def experiment_summary(self, experiment_id: str) -> ExperimentSummary:
         self.require_readable("experiment", experiment_id)

@@ -261,7 +261,7 @@ class Benchmarks(Asking):
 
         Raises NotFound, BadRequest in words where nothing can be compared.
         """
-        return history.compare([self._store.experiment(each, queries=False) for each in experiment_ids])
+        return history.compare([self._store.experiment(each, queries=False, results=False) for each in experiment_ids])
 
     def check(self, baseline_id: str, candidate_id: str, metric: str, max_drop: float) -> Check:
         """Whether a candidate is worse than a baseline by more than `max_drop` on a metric: pass, regression or cannot tell.

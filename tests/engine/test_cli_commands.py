@@ -187,7 +187,7 @@ def test_a_benchmark_and_what_can_be_done_with_it(anywhere: Run, law: Path, ques
     table = rows(out)
     assert [row[0] for row in table] == ["strategy", "recursive 512/50", "sentence 1/0", "sentence 2/0"]
     assert table[0][2] == "recall@1000tok"
-    assert [row[2] for row in table[1:]] == ["1.0"] * 3
+    assert [row[2] for row in table[1:]] == ["1.000"] * 3
     assert "sentence 1/0: asked all questions" in err
 
     code, out, _ = anywhere("benchmark", "questions.json", *specs, "--name", "Second", "--json")
@@ -200,7 +200,7 @@ def test_a_benchmark_and_what_can_be_done_with_it(anywhere: Run, law: Path, ques
     ]
     assert json.loads(anywhere("experiments", "show", "Second", "--json")[1]) == second
     compared = anywhere("experiments", "compare", "First", "Second")[1]
-    assert ["Second", "sentence 1/0", "recall@1000tok", "1", "1.0", "1.0", "+0.000"] in [
+    assert ["Second", "sentence 1/0", "recall@1000tok", "1", "1.000", "1.000", "+0.000"] in [
         row[:7] for row in rows(compared)
     ]
     anywhere("experiments", "report", "First", "--output", tmp_path / "report.html")
