@@ -4,6 +4,7 @@
     python -m benchmarks.scale --documents 100        a smaller corpus of the same kind
     python -m benchmarks.scale --documents 200 --workers 2
                                                       the same on PostgreSQL, a vector server and a Dask cluster of two processes
+    python -m benchmarks.scale --search 100000        searches of the embedded index alone
     python -m benchmarks.scale --cutting              what a process pool for cutting could save
 
 Documents are made from a seed, so that every run reads the same ones. Embeddings are the bundled ones, answers extractive: nothing leaves
@@ -31,10 +32,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import texts
-from engine import Workbench, indexing
+from engine import Workbench, ids, indexing
 from engine.bench.run import Event
 from engine.documents import read_document
-from engine.index.base import collection_name
+from engine.index import IndexPoint, collection_name
+from engine.index.edge import EdgeIndex
 from engine.models import StrategySpec
 from engine.providers.base import Models
 from engine.providers.bundled import BundledEmbedder
@@ -52,6 +54,8 @@ SAMPLES = 12
 """Rows of the table of memory over time."""
 SEARCHES = 200
 TOP_K = 10
+DIMENSION = 256
+"""Of the bundled embeddings."""
 
 
 @dataclass
@@ -268,6 +272,30 @@ def run(documents: int, characters: int, questions: int, workers: int) -> None:
         memory.show()
 
 
+def search_only(count: int) -> None:
+    """Searches of the embedded index alone, over random vectors: wall and CPU milliseconds."""
+    drawn = np.random.default_rng(0)
+    vectors = drawn.standard_normal((count, DIMENSION)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    per_document = max(1, count // 2000)
+    points = [IndexPoint(ids.digest(str(n)), f"document {n // per_document}", "spec") for n in range(count)]
+    with tempfile.TemporaryDirectory() as folder:
+        index = EdgeIndex(Path(folder) / "index")
+        index.ensure("searched", "random", DIMENSION)
+        for start in range(0, count, 2000):
+            index.upsert("searched", points[start : start + 2000], vectors[start : start + 2000])
+        every = list(dict.fromkeys(point.document_id for point in points))
+        for named, which in (("all", None), (f"{len(every):,} named", every), ("one document", every[:1])):
+            spent = []
+            for number in range(SEARCHES):
+                began = time.perf_counter(), time.process_time()
+                index.search("searched", vectors[number * 7 % count], TOP_K, "spec", which)
+                spent.append((time.perf_counter() - began[0], time.process_time() - began[1]))
+            (wall, cpu), (wall_95, cpu_95) = np.percentile(np.array(spent) * 1000, [50, 95], axis=0)
+            print(f"{named:<14} wall p50 {wall:>6.1f} p95 {wall_95:>6.1f}   CPU p50 {cpu:>6.1f} p95 {cpu_95:>6.1f}")
+        index.close()
+
+
 def cutting() -> None:
     """What a process pool for cutting could save: cutting, and carrying a document there and its chunks back, in CPU milliseconds."""
     settings = load_settings(embedding_model="wordllama")
@@ -306,8 +334,14 @@ def main() -> None:
     parser.add_argument(
         "--cutting", action="store_true", help="only measure what a process pool for cutting could save"
     )
+    parser.add_argument(
+        "--search", type=int, metavar="N", help="only measure searches of the embedded index, over N random vectors"
+    )
     options = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    if options.search:
+        search_only(options.search)
+        return
     if options.cutting:
         cutting()
         return
