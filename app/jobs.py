@@ -37,16 +37,13 @@ def stages(job: Job) -> dict[str, dict[str, Progress]]:
 
 def asked(job: Job) -> Progress:
     """Questions asked over all specs."""
-    each = [found.get("ask", Progress(0, 0)) for found in stages(job).values() if {"index", "ask"} & found.keys()]
-    # Every spec is asked the same questions, so those not yet begun need as many answers as the others.
-    whole = max((one.total for one in each), default=0)
-    return Progress(sum(one.done for one in each), sum(one.total or whole for one in each))
+    return Progress(job.progress.get("done", 0), job.progress.get("total", 0))
 
 
 def in_words(job: Job) -> str:
     """Progress, cost and time left on one line."""
     progress = asked(job)
-    parts = [f"{progress.done} of {progress.total or job.progress.get('total') or '?'} answers"]
+    parts = [f"{progress.done} of {progress.total or '?'} answers"]
     night = stages(job).get(overnight.SPEC.label, {}).get("batch")
     if night is not None and night.done < night.total:
         parts.append(f"{night.done} of {night.total} calls of the overnight batches")
@@ -67,7 +64,7 @@ def progress_table(job: Job) -> pd.DataFrame:
         rows.append(
             {
                 "strategy": label,
-                "documents indexed": f"{indexed.done} of {indexed.total or '?'}",
+                "documents indexed": f"{indexed.done} of {indexed.total or '?'}" if "index" in found else "–",
                 "answered": answered.share,
             }
         )

@@ -157,8 +157,14 @@ class JobRunner:
         try:
             experiment = self._store.experiment(experiment_id, cells=False)
             runner = self._runner()
-            repeats = len(answer_seeds(experiment.plan, runner.models))
-            watch.begin(len(experiment.questions) * len(experiment.specs) * repeats)
+            watch.begin(
+                Progress(
+                    experiment,
+                    len(answer_seeds(experiment.plan, runner.models)),
+                    self._store.finished_cells(experiment_id),
+                    closed_book=experiment.plan.closed_book and runner.models.chat is not None,
+                )
+            )
             ended = runner.run(experiment, watch.note, watch.cancelled)
             if self._closing and not watch.cancel_requested and ended == "cancelled":
                 self._store.finish_experiment(experiment_id, "running")
@@ -224,14 +230,14 @@ class _Watch:
         self._closing = closing
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._progress = Progress(0)
+        self._progress = Progress()
         self.cancel_requested = False
         self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
         self._thread.start()
 
-    def begin(self, total: int) -> None:
+    def begin(self, progress: Progress) -> None:
         with self._lock:
-            self._progress = Progress(total)
+            self._progress = progress
 
     def note(self, event: Event) -> None:
         with self._lock:

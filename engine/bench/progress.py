@@ -3,70 +3,142 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
+from engine.bench import closed_book
 from engine.bench.run import Event
+from engine.models import StrategySpec
+from engine.records import Experiment
 
 ERRORS_SHOWN = 20
 """Errors kept in the progress; all are counted, and every one is in the cell or row it belongs to."""
 
 
-class Progress:
-    """Sums up the events of one run.
+@dataclass
+class _Counts:
+    done: int
+    total: int
 
-    `total`: questions x specs x repeats. `now`: seconds of a clock that never goes back.
+    def record(self) -> dict[str, int]:
+        return {"done": self.done, "total": self.total}
+
+
+@dataclass
+class _Line:
+    """How far one spec is."""
+
+    label: str
+    stages: dict[str, _Counts] = field(default_factory=dict)
+    not_indexed: set[int] = field(default_factory=set)
+    """Numbers of the documents that could not be indexed."""
+
+    def note(self, event: Event) -> None:
+        counts = self.stages.setdefault(event.stage, _Counts(0, event.total))
+        counts.total = event.total
+        # Threads overtake each other, and each pass of an overnight run goes through the documents again.
+        counts.done = event.done if event.stage == "batch" else max(counts.done, event.done)
+        index, ask = self.stages.get("index"), self.stages.get("ask")
+        if event.stage == "ask" and index is not None:
+            index.done = index.total
+        if event.stage == "index" and event.error:
+            self.not_indexed.add(event.done)
+            if len(self.not_indexed) == event.total and ask is not None:
+                # Without a document the spec fails, and none of its questions is asked any more.
+                ask.total = ask.done
+
+
+class Progress:
+    """Sums up the events of one run of an experiment; nothing is known about it while there is none.
+
+    `repeats`: answers per question and spec. `finished`: spec id, question id and repeat of the answers stored before this run.
+    `closed_book`: whether the questions are also asked without documents. `now`: seconds of a clock that never goes back.
     """
 
-    def __init__(self, total: int, now: Callable[[], float] = time.monotonic) -> None:
-        self._total = total
+    def __init__(
+        self,
+        experiment: Experiment | None = None,
+        repeats: int = 1,
+        finished: Iterable[tuple[str, str, int]] = (),
+        *,
+        closed_book: bool = False,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._now = now
         self._began = now()
         self._first: tuple[float, int] | None = None
-        self._stages: dict[str, dict[str, dict[str, int]]] = {}
+        self._lines = {} if experiment is None else _planned(experiment, repeats, finished, closed_book)
         self._errors: dict[str, str] = {}
         self._error_count = 0
         self._spent: float | None = 0.0
 
     def note(self, event: Event) -> None:
+        before = self._asked.done
         label = event.spec.label
-        stages = self._stages.setdefault(label, {})
-        stages[event.stage] = {"done": event.done, "total": event.total}
+        self._lines.setdefault(event.spec.spec_id, _Line(label)).note(event)
         if event.error:
             self._error_count += 1
             if label in self._errors or len(self._errors) < ERRORS_SHOWN:
                 self._errors[label] = event.error
         self._spent = event.spent_usd
-        if event.stage == "ask" and self._first is None:
-            self._first = (self._now(), self._done - 1)
+        if self._first is None and self._asked.done > before:
+            self._first = (self._now(), self._asked.done)
 
     @property
-    def _done(self) -> int:
-        return sum(stages.get("ask", {}).get("done", 0) for stages in self._stages.values())
+    def _asked(self) -> _Counts:
+        each = [line.stages["ask"] for line in self._lines.values() if "ask" in line.stages]
+        return _Counts(sum(counts.done for counts in each), sum(counts.total for counts in each))
 
     def record(self) -> dict[str, Any]:
         """`stages` by spec label and stage with `done` and `total`; `errors` by spec label (the latest of each) and `error_count`;
         `done` of `total` answers; `seconds` since it began, `eta_seconds` left (None while unknown); `spent_usd` (None: unknown price).
         """
-        done = self._done
+        asked = self._asked
+        stages: dict[str, dict[str, dict[str, int]]] = {}
+        for line in self._lines.values():
+            own = stages.setdefault(line.label, {})
+            for stage, counts in line.stages.items():
+                known = own.get(stage, {"done": 0, "total": 0})
+                own[stage] = {name: known[name] + value for name, value in counts.record().items()}
         return {
-            "stages": {
-                label: {stage: dict(counts) for stage, counts in own.items()} for label, own in self._stages.items()
-            },
+            "stages": stages,
             "errors": dict(self._errors),
             "error_count": self._error_count,
-            "done": done,
-            "total": self._total,
+            "done": asked.done,
+            "total": asked.total,
             "seconds": self._now() - self._began,
-            "eta_seconds": self._eta(done),
+            "eta_seconds": self._eta(asked),
             "spent_usd": self._spent,
         }
 
-    def _eta(self, done: int) -> float | None:
+    def _eta(self, asked: _Counts) -> float | None:
         """At the pace since the first answer of this run."""
         if self._first is None:
             return None
         began, before = self._first
-        if done <= before:
+        if asked.done <= before:
             return None
-        return (self._now() - began) / (done - before) * max(0, self._total - done)
+        return (self._now() - began) / (asked.done - before) * (asked.total - asked.done)
+
+
+def _planned(
+    experiment: Experiment, repeats: int, finished: Iterable[tuple[str, str, int]], with_closed_book: bool
+) -> dict[str, _Line]:
+    """By spec id: every document to index and every answer to ask for, with the answers there are."""
+    questions = {question.question_id for question in experiment.questions}
+    there = Counter(
+        spec_id for spec_id, question_id, repeat in finished if question_id in questions and repeat < repeats
+    )
+
+    def asking(spec: StrategySpec) -> _Counts:
+        return _Counts(there[spec.spec_id], len(questions) * repeats)
+
+    lines = {
+        spec.spec_id: _Line(spec.label, {"index": _Counts(0, len(experiment.documents)), "ask": asking(spec)})
+        for spec in experiment.specs
+    }
+    if with_closed_book:
+        lines[closed_book.SPEC.spec_id] = _Line(closed_book.SPEC.label, {"ask": asking(closed_book.SPEC)})
+    return lines

@@ -66,7 +66,7 @@ class Lines:
             self._say(f"{label}: {error}")
         for label, stages in progress.get("stages", {}).items():
             for stage, counts in stages.items():
-                if counts["done"] >= counts["total"]:
+                if 0 < counts["total"] <= counts["done"]:
                     self._say(f"{label}: {_WORDS.get(stage, stage)}")
 
     def _say(self, line: str) -> None:
