@@ -9,10 +9,11 @@ from fastapi import APIRouter, File, Query, Request, UploadFile
 from starlette.responses import Response
 
 from app.api import jobs, problems
-from app.api.answers import Bench, Id, Page, Pages, RespondAsync, answer, dumped, patient
-from app.api.schemas import ChunkPage, DeletionView, ProcessBody, Processed, UploadResult, specs_of
+from app.api.answers import Bench, Id, Page, Pages, Paging, RespondAsync, answer, dumped, patient
+from app.api.schemas import ChunkPage, DeletionView, EnrichBody, ProcessBody, Processed, UploadResult, specs_of
 from engine.errors import BadDocument, UserError
-from engine.models import DocumentInfo, Node, StrategySpec
+from engine.models import ChunkSet, DocumentInfo, Node, StrategySpec
+from engine.providers.estimate import CallsEstimate
 from engine.workbench import Workbench
 
 
@@ -112,6 +113,38 @@ async def process(
     return Response(dumped(await patient(work)), media_type="application/json")
 
 
+@router.post(
+    "/{document_id}/enrich",
+    response_model=ChunkPage | CallsEstimate | None,
+    responses={202: {"model": jobs.JobView}, **problems.responses(400, 401, 404, 409, 422, 429, 502)},
+)
+async def enrich(
+    request: Request,
+    bench: Bench,
+    document_id: Id,
+    body: EnrichBody,
+    respond_async: RespondAsync,
+    dry_run: Annotated[
+        bool,
+        Query(
+            description="Only estimate calls, tokens and cost; null without a chat model, or before there are chunks that a model has to make. Calls no model."
+        ),
+    ] = False,
+) -> Response:
+    """Let the chat model write a summary and keywords for every chunk under a spec; answers with all chunks. What is embedded stays."""
+    (spec,) = specs_of(bench, [body.spec])
+    if dry_run:
+        return Response(dumped(await patient(bench.enrich_estimate, document_id, spec)), media_type="application/json")
+    await patient(bench.document, document_id)
+
+    def work() -> dict[str, Any]:
+        return _page(bench.enrich(document_id, spec))
+
+    if respond_async:
+        return jobs.begin(request, "enrich", work)
+    return Response(dumped(await patient(work)), media_type="application/json")
+
+
 @router.delete("/{document_id}", response_model=DeletionView, responses=problems.responses(401, 404, 422))
 async def delete_document(bench: Bench, document_id: Id) -> Response:
     """Remove a document with its chunks and its original. Experiments that used it stay readable."""
@@ -143,8 +176,14 @@ def _chunks(workbench: Workbench, document_id: str, spec: StrategySpec, page: Pa
                 f"{spec.label} calls a model server, which may cost money, so it is not cut here. POST it to /documents/{document_id}/process first."
             )
         chunk_set = workbench.chunk(document_id, spec)
+    return _page(chunk_set, page)
+
+
+def _page(chunk_set: ChunkSet, page: Paging | None = None) -> dict[str, Any]:
+    """The chunks of one page, or all of them."""
+    page = page or Paging.model_construct(limit=len(chunk_set.chunks), offset=0)
     return {
-        "document_id": document_id,
+        "document_id": chunk_set.document_id,
         "spec": chunk_set.spec,
         "uncovered": chunk_set.uncovered,
         **page.of(chunk_set.chunks),

@@ -74,6 +74,10 @@ class ProcessBody(Body):
     )
 
 
+class EnrichBody(Body):
+    spec: SpecBody | WrittenSpec = Field(examples=["recursive:size=256"])
+
+
 class Processed(BaseModel):
     """A document that can be searched under a spec."""
 
@@ -153,6 +157,27 @@ class QuestionSetBody(Body):
     """Rows with the fields question, answer, evidence, document, tags, answerable, every_copy, id. Only question is required."""
     document_ids: list[str] | None = Field(None, max_length=10_000)
     """Where the evidence is looked for; all documents when left out."""
+
+
+class DraftBody(Body):
+    document_ids: list[str] | None = Field(None, min_length=1, max_length=10_000)
+    """Documents to ask about; all when left out."""
+    count: int = Field(20, ge=1, le=1000)
+    """Questions wanted."""
+    seed: int = Field(0, ge=0, le=2**31 - 1)
+    """Another seed drafts others."""
+    with_model: bool = False
+    """Whether the chat model writes them; else rules do, without a model."""
+
+
+class CopyBody(Body):
+    """Which place of a quote that stands in several is the evidence. Numbers count from 0, as in the record."""
+
+    question_id: str = Field(min_length=1, max_length=200)
+    evidence: int = Field(ge=0, le=10_000)
+    """Which quote of the question."""
+    place: int | None = Field(ge=0, le=1_000_000)
+    """Which of its `candidates`; null: every place counts."""
 
 
 class BenchmarkBody(Body):

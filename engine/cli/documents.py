@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.cli.backend import find_document
 from engine.cli.options import backend_options, grid_option, json_option, open_backend, specs, strategy_option
-from engine.cli.output import FAILED, OK, print_json, print_table, say, write
+from engine.cli.output import FAILED, OK, print_estimate, print_json, print_table, say, write
 from engine.models import Node
 
 
@@ -47,6 +47,17 @@ def add_commands(commands: Any) -> None:
     strategy_option(chunk)
     chunk.add_argument("--output", type=Path, metavar="FILE", help="write to this file instead")
     chunk.set_defaults(command=_chunk)
+
+    enrich = commands.add_parser(
+        "enrich",
+        parents=[backend],
+        help="let the chat model write a summary and keywords for every chunk of a stored document",
+    )
+    enrich.add_argument("document", help="id, the beginning of one, or name")
+    strategy_option(enrich)
+    enrich.add_argument("--dry-run", action="store_true", help="only say what it would cost; calls no model")
+    json_option(enrich)
+    enrich.set_defaults(command=_enrich)
 
     strategies = commands.add_parser("strategies", parents=[backend], help="what there is, and what each is for")
     json_option(strategies)
@@ -135,6 +146,26 @@ def _chunk(options: argparse.Namespace) -> None:
     else:
         for line in lines:
             print(line)
+
+
+def _enrich(options: argparse.Namespace) -> None:
+    with closing(open_backend(options)) as backend:
+        document_id = find_document(backend, options.document)
+        if options.dry_run:
+            cost = backend.enrich_estimate(document_id, options.strategy)
+            print_estimate(
+                cost,
+                "No estimate: no chat model is configured, or a model has to make these chunks first. `index` makes them.",
+                options.json,
+            )
+            return
+        chunks = backend.enrich(document_id, options.strategy)
+    if options.json:
+        print_json(chunks)
+    else:
+        rows = [(each.chunk_index + 1, each.summary, ", ".join(each.keywords)) for each in chunks]
+        print_table(("chunk", "summary", "keywords"), rows)
+    say(f"{len(chunks):,} chunks. They keep this where the document is indexed under the strategy.")
 
 
 def _strategies(options: argparse.Namespace) -> None:

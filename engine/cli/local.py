@@ -11,6 +11,7 @@ from engine.bench.history import ExperimentComparison
 from engine.cli.backend import Indexed, JobStatus, Order
 from engine.cli.output import read
 from engine.models import Chunk, DocumentInfo, Node
+from engine.providers.estimate import CallsEstimate
 from engine.questions import Finding
 from engine.records import Experiment, Plan, Query, QuestionSet
 from engine.report import Exported
@@ -39,7 +40,15 @@ class Local:
         return self.workbench.delete_document(document_id)
 
     def chunks(self, document_id: str, spec: str) -> Sequence[Chunk]:
-        return self.workbench.chunk(document_id, self.workbench.written_spec(spec)).chunks
+        chosen = self.workbench.written_spec(spec)
+        # Those that were stored have what a model wrote for them.
+        return (self.workbench.known_chunks(document_id, chosen) or self.workbench.chunk(document_id, chosen)).chunks
+
+    def enrich(self, document_id: str, spec: str) -> Sequence[Chunk]:
+        return self.workbench.enrich(document_id, self.workbench.written_spec(spec)).chunks
+
+    def enrich_estimate(self, document_id: str, spec: str) -> CallsEstimate | None:
+        return self.workbench.enrich_estimate(document_id, self.workbench.written_spec(spec))
 
     def preview(self, path: Path, spec: str) -> Sequence[Chunk]:
         return self.workbench.preview(read(path), path.name, self.workbench.written_spec(spec)).chunks
@@ -66,6 +75,17 @@ class Local:
 
     def add_questions(self, data: bytes, name: str, document_ids: Sequence[str] | None) -> QuestionSet:
         return self.workbench.add_question_set(data, name, document_ids)
+
+    def draft(self, document_ids: Sequence[str], count: int, seed: int, with_model: bool) -> QuestionSet:
+        if with_model:
+            return self.workbench.draft_with_model(document_ids, count, seed).question_set
+        return self.workbench.draft_question_set(document_ids, count, seed)
+
+    def draft_estimate(self, document_ids: Sequence[str], count: int, seed: int) -> CallsEstimate | None:
+        return self.workbench.draft_estimate(document_ids, count, seed)
+
+    def choose_copy(self, question_set_id: str, question_id: str, evidence: int, copy: int | None) -> QuestionSet:
+        return self.workbench.choose_copy(question_set_id, question_id, evidence, copy)
 
     def check_questions(self, question_set_id: str) -> Sequence[Finding]:
         return self.workbench.check_question_set(question_set_id)

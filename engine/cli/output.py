@@ -15,6 +15,7 @@ from rich.table import Table
 
 from engine.errors import BadRequest
 from engine.models import Record
+from engine.providers.estimate import CallsEstimate
 
 OK = 0
 FAILED = 1
@@ -55,6 +56,17 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]], title
     for row in rows:
         table.add_row(*(escape(shown(cell)) for cell in row))
     Console(width=max(Console().width, 110)).print(table)
+
+
+def print_estimate(cost: CallsEstimate | None, without: str, as_json: bool) -> None:
+    """Calls that are still to be made and the most they cost; `without`: why there is no estimate, in words."""
+    if as_json:
+        print_json(cost)
+    elif cost is None:
+        say(without)
+    else:
+        price = "price unknown" if cost.most_cost_usd is None else f"at most {cost.most_cost_usd:.4f} USD"
+        print(f"{cost.calls} calls to {cost.model}, {cost.cached_calls} more from the cache, {price}.")
 
 
 def shown(value: object, grouped: bool = True) -> str:

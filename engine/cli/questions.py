@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli.backend import Backend, find_document, find_question_set
-from engine.cli.local import Local
 from engine.cli.options import backend_options, chosen_documents, json_option, open_backend
-from engine.cli.output import NO, OK, print_json, print_table, read, say
-from engine.providers.estimate import CallsEstimate
-from engine.workbench import Workbench
+from engine.cli.output import NO, OK, print_estimate, print_json, print_table, read, say
+from engine.errors import BadRequest
+from engine.records import QuestionSet
 
 
 def add_commands(commands: Any) -> None:
-    questions = commands.add_parser("questions", help="list, validate and draft question sets")
+    questions = commands.add_parser("questions", help="list, validate and draft question sets, choose among copies")
     actions = questions.add_subparsers(required=True, metavar="ACTION")
     backend = backend_options()
 
@@ -35,7 +34,9 @@ def add_commands(commands: Any) -> None:
     validate.set_defaults(command=_validate)
 
     draft = actions.add_parser(
-        "draft", help="draft questions from documents, by rules or with the chat model, to be reviewed"
+        "draft",
+        parents=[backend],
+        help="draft questions from documents, by rules or with the chat model, to be reviewed",
     )
     draft.add_argument("documents", nargs="*", metavar="DOCUMENT", help="ids or names; default: all")
     draft.add_argument("--count", type=int, default=20, metavar="N", help="questions wanted; default: 20")
@@ -46,6 +47,24 @@ def add_commands(commands: Any) -> None:
     draft.add_argument("--dry-run", action="store_true", help="with --with-model: say what it would cost, call nothing")
     json_option(draft)
     draft.set_defaults(command=_draft)
+
+    choose = actions.add_parser(
+        "choose",
+        parents=[backend],
+        help="show quotes that stand in several places, or say which place of one is the evidence",
+    )
+    choose.add_argument("questions", help="id or name of a stored set")
+    choose.add_argument(
+        "question", nargs="?", help="id of the question; without it, the quotes and their places are shown"
+    )
+    choose.add_argument(
+        "--quote", type=int, default=1, metavar="N", help="which quote of the question; default: 1, the first"
+    )
+    which = choose.add_mutually_exclusive_group()
+    which.add_argument("--place", type=int, metavar="N", help="the place that counts, from 1")
+    which.add_argument("--every-copy", action="store_true", help="every place counts")
+    json_option(choose)
+    choose.set_defaults(command=_choose)
 
 
 def stored_set(backend: Backend, given: str, document_ids: list[str] | None) -> str:
@@ -87,18 +106,18 @@ def _validate(options: argparse.Namespace) -> int:
 
 
 def _draft(options: argparse.Namespace) -> None:
-    with Workbench.open() as workbench:
-        backend = Local(workbench)
+    with closing(open_backend(options)) as backend:
         chosen = [find_document(backend, each) for each in options.documents]
-        chosen = chosen or [each.document_id for each in workbench.documents()]
+        chosen = chosen or [each.document_id for each in backend.documents()]
+        if not chosen:
+            raise BadRequest("There are no documents yet. Nothing was drafted. Add one with `documents add PATH`.")
         if options.dry_run:
-            _draft_cost(workbench.draft_estimate(chosen, options.count, options.seed), options.json)
+            cost = backend.draft_estimate(chosen, options.count, options.seed)
+            print_estimate(
+                cost, "No chat model is configured: drafting by rules calls none and costs nothing.", options.json
+            )
             return
-        drafted = (
-            workbench.draft_with_model(chosen, options.count, options.seed).question_set
-            if options.with_model
-            else workbench.draft_question_set(chosen, options.count, options.seed)
-        )
+        drafted = backend.draft(chosen, options.count, options.seed, options.with_model)
     if options.json:
         print_json(drafted)
     else:
@@ -107,11 +126,44 @@ def _draft(options: argparse.Namespace) -> None:
     say(f"{len(drafted.questions)} questions drafted, to be reviewed. Stored as {drafted.question_set_id}.")
 
 
-def _draft_cost(cost: CallsEstimate | None, as_json: bool) -> None:
-    if as_json:
-        print_json(cost)
-    elif cost is None:
-        say("No chat model is configured: drafting by rules calls none and costs nothing.")
+def _choose(options: argparse.Namespace) -> None:
+    says = options.place is not None or options.every_copy
+    if says != (options.question is not None):
+        raise BadRequest(
+            "Name a question together with --place N or --every-copy, or neither to see the places. Nothing was changed."
+        )
+    if min(options.quote, options.place or 1) < 1:
+        raise BadRequest("Quotes and places count from 1. Nothing was changed.")
+    with closing(open_backend(options)) as backend:
+        set_id = find_question_set(backend, options.questions)
+        if says:
+            copy = None if options.every_copy else options.place - 1
+            question_set = backend.choose_copy(set_id, options.question, options.quote - 1, copy)
+        else:
+            question_set = backend.question_set(set_id)
+        names = {info.document_id: info.name for info in backend.documents()}
+    print_json(question_set) if options.json else _print_places(question_set, names, options.question)
+
+
+def _print_places(question_set: QuestionSet, names: dict[str, str], question_id: str | None) -> None:
+    """The places of repeated quotes, of one question or of all, numbered as they are chosen."""
+    rows = [
+        (
+            question.question_id,
+            quote,
+            place,
+            "counts" if gold in item.gold else "-",
+            names.get(gold.document_id, "a document that is gone"),
+            gold.unit,
+            gold.span.start,
+            item.quote[:60],
+        )
+        for question in question_set.questions
+        if question_id in (None, question.question_id)
+        for quote, item in enumerate(question.evidence, start=1)
+        for place, gold in enumerate(item.candidates, start=1)
+    ]
+    if rows:
+        print_table(("question", "quote", "place", "counts", "document", "unit", "character", "text"), rows)
     else:
-        price = "price unknown" if cost.most_cost_usd is None else f"at most {cost.most_cost_usd:.4f} USD"
-        print(f"{cost.calls} calls to {cost.model}, {cost.cached_calls} more from the cache, {price}.")
+        say("No quote stands in several places.")

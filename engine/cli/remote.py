@@ -19,6 +19,7 @@ from engine.cli.backend import Indexed, JobStatus, Order
 from engine.cli.output import read
 from engine.errors import BadRequest, UserError
 from engine.models import Chunk, DocumentInfo, Node, Record, StrategySpec
+from engine.providers.estimate import CallsEstimate
 from engine.questions import Finding
 from engine.records import Experiment, Query, QuestionSet
 from engine.report import Exported
@@ -134,6 +135,13 @@ class Remote:
     def chunks(self, document_id: str, spec: str) -> Sequence[Chunk]:
         return self._all(f"/documents/{document_id}/chunks?{urlencode({'spec': spec})}", Chunk)
 
+    def enrich(self, document_id: str, spec: str) -> Sequence[Chunk]:
+        page = json.loads(self.call("POST", f"/documents/{document_id}/enrich", {"spec": spec}))
+        return [Chunk.model_validate(each) for each in page["items"]]
+
+    def enrich_estimate(self, document_id: str, spec: str) -> CallsEstimate | None:
+        return _estimate(self.call("POST", f"/documents/{document_id}/enrich?dry_run=true", {"spec": spec}))
+
     def preview(self, path: Path, spec: str) -> Sequence[Chunk]:
         raise BadRequest(
             f"With --server, chunks are those of a stored document. Add it with `documents add {path}`, then name it."
@@ -167,6 +175,18 @@ class Remote:
         if document_ids is not None:
             path += "?" + urlencode({"document_ids": list(document_ids)}, doseq=True)
         return QuestionSet.model_validate_json(self._upload(path, data, name))
+
+    def draft(self, document_ids: Sequence[str], count: int, seed: int, with_model: bool) -> QuestionSet:
+        body = {"document_ids": list(document_ids), "count": count, "seed": seed, "with_model": with_model}
+        return QuestionSet.model_validate_json(self.call("POST", "/question-sets/draft", body))
+
+    def draft_estimate(self, document_ids: Sequence[str], count: int, seed: int) -> CallsEstimate | None:
+        body = {"document_ids": list(document_ids), "count": count, "seed": seed, "with_model": True}
+        return _estimate(self.call("POST", "/question-sets/draft?dry_run=true", body))
+
+    def choose_copy(self, question_set_id: str, question_id: str, evidence: int, copy: int | None) -> QuestionSet:
+        body = {"question_id": question_id, "evidence": evidence, "place": copy}
+        return QuestionSet.model_validate_json(self.call("POST", f"/question-sets/{question_set_id}/copy", body))
 
     def check_questions(self, question_set_id: str) -> Sequence[Finding]:
         found = json.loads(self.call("POST", f"/question-sets/{question_set_id}/validate"))
@@ -223,6 +243,11 @@ def _body(order: Order) -> dict[str, Any]:
         "baseline": order.baseline,
         **order.options,
     }
+
+
+def _estimate(answer: bytes) -> CallsEstimate | None:
+    found = json.loads(answer)
+    return None if found is None else CallsEstimate.model_validate(found)
 
 
 def _words(answer: bytes, status: int) -> str:

@@ -101,10 +101,17 @@ class Chunks(Documents):
         return estimate(self.models.chat, requests, load_prices(self.settings.prices_file))
 
     def enrich_estimate(self, document_id: str, spec: StrategySpec) -> CallsEstimate | None:
-        """What `enrich` would call and cost; None without a chat model or before there are chunks. Calls no model. Raises NotFound."""
+        """What `enrich` would call and cost; None without a chat model, or before there are chunks that cost something to make.
+
+        Calls no model over the network. Raises NotFound, NeedsModel.
+        """
         known = self.known_chunks(document_id, spec)
-        if self.models.chat is None or known is None:
+        if self.models.chat is None:
             return None
+        if known is None:
+            if self.cutting_may_cost(spec):
+                return None
+            known = self.chunk(document_id, spec)
         return estimate(self.models.chat, summary_requests(known), load_prices(self.settings.prices_file))
 
     def enrich(self, document_id: str, spec: StrategySpec) -> ChunkSet:

@@ -21,6 +21,7 @@ from engine.errors import BadRequest, NotFound
 from engine.settings import load_settings
 from engine.strategies import written
 from engine.strategies.written import Written
+from tests.fake_openai import FakeOpenAI
 from tests.serving import served
 
 LAW = "# Fees\n\n## Article 1\n\nThe annual fee is 300 euros.\n\n## Article 2\n\nA late fee of 45 euros is due.\n"
@@ -156,20 +157,71 @@ def test_question_sets_are_validated_with_an_exit_code(anywhere: Run, law: Path,
     assert json.loads(out)["usable"] is False
 
 
-def test_questions_are_drafted_and_stored(run: Run, samples: Path) -> None:
-    run("documents", "add", samples / "manual.md")
-    code, out, err = run("questions", "draft", "--count", 3, "--json")
+def test_questions_are_drafted_and_stored(anywhere: Run, samples: Path) -> None:
+    anywhere("documents", "add", samples / "manual.md")
+    code, out, err = anywhere("questions", "draft", "--count", 3, "--json")
     drafted = json.loads(out)
     assert code == 0
     assert 1 <= len(drafted["questions"]) <= 3
     assert not any(each["reviewed"] for each in drafted["questions"])
     assert drafted["question_set_id"] in err
-    code, out, err = run("questions", "draft", "--with-model", "--dry-run")
+    code, out, err = anywhere("questions", "draft", "--with-model", "--dry-run")
     assert (code, out) == (0, "")
     assert "No chat model is configured" in err
-    code, _, err = run("questions", "draft", "--with-model")
+    code, _, err = anywhere("questions", "draft", "--with-model")
     assert code == 1
     assert "needs a chat model" in err
+
+
+@pytest.fixture
+def with_model(fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) -> FakeOpenAI:
+    monkeypatch.setenv("OPENAI_BASE_URL", fake_openai.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setenv("LLM_MODEL", "gpt-4o-mini")
+    monkeypatch.setenv("EMBEDDING_MODEL", "wordllama")
+    return fake_openai
+
+
+def test_the_model_describes_the_chunks_of_a_document(with_model: FakeOpenAI, anywhere: Run, law: Path) -> None:
+    anywhere("documents", "add", law)
+    law.unlink()
+    asked = ("law.md", "--strategy", "sentence:sentences=1,overlap=0")
+    anywhere("index", *asked)
+    code, out, _ = anywhere("enrich", *asked, "--dry-run")
+    count = len(anywhere("chunk", *asked)[1].splitlines())
+    assert code == 0
+    assert out.startswith(f"{count} calls to gpt-4o-mini, 0 more from the cache, at most ")
+    assert with_model.calls("chat") == 0
+    written = rows(anywhere("enrich", *asked)[1])
+    assert written[0] == ["chunk", "summary", "keywords"]
+    kept = [json.loads(line)["summary"] for line in anywhere("chunk", *asked)[1].splitlines()]
+    assert "The annual fee is 300 euros." in kept
+    assert [each[1] for each in written[1:]] == [each or "-" for each in kept]
+    assert with_model.calls("chat") == count
+    assert anywhere("enrich", *asked, "--dry-run")[1].startswith(f"0 calls to gpt-4o-mini, {count} more from the cache")
+
+
+def test_without_a_model_nothing_is_described(anywhere: Run, law: Path) -> None:
+    anywhere("documents", "add", law)
+    code, out, err = anywhere("enrich", "law.md", "--dry-run")
+    assert (code, out) == (0, "")
+    assert "no chat model is configured" in err
+    code, _, err = anywhere("enrich", "law.md")
+    assert code == 1
+    assert "need a chat model" in err
+
+
+def test_a_copy_of_a_quote_is_chosen(anywhere: Run, law: Path, questions: Path) -> None:
+    law.write_text(f"{LAW}\n## Article 3\n\nThe annual fee is 300 euros.\n", encoding="utf-8")
+    anywhere("documents", "add", law)
+    anywhere("questions", "validate", questions)
+    shown = rows(anywhere("questions", "choose", "questions.json")[1])
+    assert [each[1:6] for each in shown[1:]] == [
+        ["1", "1", "counts", "law.md", "Article 1"],
+        ["1", "2", "-", "law.md", "Article 3"],
+    ]
+    chosen = rows(anywhere("questions", "choose", "questions.json", shown[1][0], "--place", 2)[1])
+    assert [each[3] for each in chosen[1:]] == ["-", "counts"]
 
 
 # Benchmarks and experiments
