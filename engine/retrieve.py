@@ -66,9 +66,15 @@ def deliver(
             note = f"delivered with hit {earlier}"
             results.append(RetrievedChunk(chunk=chunk, score=hit.score, rank=rank, note=note))
             continue
-        text = documents(chunk.document_id).text
-        known = chunk.token_count if unit == chunk.span else None
-        window, spent, whole = _window(text, unit, chunk.evidence_span, left, known)
+        if unit == chunk.span and chunk.token_count <= left:
+            window, spent, whole, body = unit, chunk.token_count, chunk.token_count, chunk.text
+        elif left > 0:
+            text = documents(chunk.document_id).text
+            window, spent, whole = _window(text, unit, chunk.evidence_span, left)
+            body = None if window is None else window.slice(text)
+        else:
+            # A deep ranking goes on over many documents after the budget is full; none of them is opened.
+            window, body = None, None
         if window is None:
             results.append(
                 RetrievedChunk(chunk=chunk, score=hit.score, rank=rank, note="not delivered: the budget is full")
@@ -82,7 +88,7 @@ def deliver(
                 score=hit.score,
                 rank=rank,
                 delivered_span=window,
-                delivered_text=window.slice(text),
+                delivered_text=body,
                 note=None if window == unit else f"shortened from {whole} tokens to fit the budget",
             )
         )
@@ -98,9 +104,9 @@ class _Fitted(NamedTuple):
     """Tokens of the unit."""
 
 
-def _window(text: str, unit: Span, center: Span, budget: int, known: int | None) -> _Fitted:
-    """The largest part of `unit` around `center` that fits `budget` tokens. `known`: tokens of the unit, where they are known."""
-    whole = tokens.count(unit.slice(text)) if known is None else known
+def _window(text: str, unit: Span, center: Span, budget: int) -> _Fitted:
+    """The largest part of `unit` around `center` that fits `budget` tokens."""
+    whole = tokens.count(unit.slice(text))
     if whole <= budget:
         return _Fitted(unit, whole, whole)
     low, high, spent = 0, max(center.start - unit.start, unit.end - center.end) + center.length, 0

@@ -93,3 +93,17 @@ def test_nothing_is_delivered_once_the_budget_is_full() -> None:
     first, second = delivered([chunk("a", FIRST), chunk("b", SECOND)], context_tokens=budget)
     assert first.delivered_span == FIRST
     assert (second.delivered_span, second.note) == (None, "not delivered: the budget is full")
+
+
+def test_no_document_is_opened_for_whole_chunks_and_none_once_the_budget_is_full() -> None:
+    first, second = chunk("a", Span(11, 33)), chunk("b", Span(63, 87))
+    opened: list[str] = []
+
+    def open_document(document_id: str) -> Document:
+        opened.append(document_id)
+        return document()
+
+    hits = [Hit(each.chunk_id, "d", 1.0) for each in (first, second)]
+    fits, over = deliver(hits, lambda _: {"a": first, "b": second}, open_document, first.token_count)
+    assert (fits.delivered_text, over.note) == (first.text, "not delivered: the budget is full")
+    assert not opened
