@@ -10,6 +10,7 @@ from statistics import median
 import streamlit as st
 
 from app import forms, specs, state
+from app.families import Family, chunk_of_row
 from app.overlay import chosen as overlay_choice
 from app.states import guard
 from app.text import plain, shortened
@@ -57,6 +58,10 @@ def overlay_key(number: int) -> str:
 
 def table_key(number: int) -> str:
     return f"inspector.{number}.table"
+
+
+def families_key(number: int) -> str:
+    return f"inspector.{number}.families"
 
 
 def chosen_key(number: int) -> str:
@@ -125,6 +130,11 @@ def choose_in_overlay(pane: Pane) -> None:
 def choose_in_table(pane: Pane) -> None:
     rows = st.session_state[table_key(pane.number)]["selection"]["rows"]
     choose(pane, rows[0] if rows else None)
+
+
+def choose_in_families(pane: Pane, found: Sequence[Family]) -> None:
+    rows = st.session_state[families_key(pane.number)]["selection"]["rows"]
+    choose(pane, chunk_of_row(found, rows[0]) if rows else None)
 
 
 def enrich(workbench: Workbench, pane: Pane) -> None:

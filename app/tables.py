@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
+from app.families import Family
 from app.text import counted
 from app.theme import titled
 from engine.bench.dry_run import DryRun, Range
@@ -15,8 +16,8 @@ from engine.metrics.base import Metric
 from engine.metrics.boundaries import agreement as share_of_common
 from engine.metrics.boundaries import boundaries
 from engine.models import ChunkSet, Document, DocumentInfo, Node, Span
-from engine.questions import Finding
-from engine.records import QuestionSet
+from engine.questions import Finding, orphaned
+from engine.records import Question, QuestionSet
 from engine.store import ExperimentSummary
 from engine.tokens import TokenMap
 
@@ -104,6 +105,43 @@ def chunks(chunk_set: ChunkSet) -> pd.DataFrame:
     )
 
 
+def families(document: Document, found: Sequence[Family]) -> pd.DataFrame:
+    """One row per parent, followed by its children, indented. Offsets are characters of the canonical text."""
+    rows: list[dict[str, object]] = []
+    for number, family in enumerate(found, start=1):
+        rows.append(
+            {
+                "part": f"Parent {number}" + (f": {family.name}" if family.name else ""),
+                "children": len(family.children),
+                "tokens": None,
+                "characters": family.span.length,
+                "start": family.span.start,
+                "end": family.span.end,
+                "text": _beginning(family.span.slice(document.text)),
+            }
+        )
+        rows += [
+            {
+                "part": f"\u2003Chunk {child.chunk_index + 1}",
+                "children": None,
+                "tokens": child.token_count,
+                "characters": child.character_count,
+                "start": child.evidence_span.start,
+                "end": child.evidence_span.end,
+                "text": _beginning(child.text),
+            }
+            for child in family.children
+        ]
+    whole = {"children": "Int64", "tokens": "Int64"}
+    return pd.DataFrame(rows, columns=["part", "children", "tokens", "characters", "start", "end", "text"]).astype(
+        whole
+    )
+
+
+def _beginning(text: str) -> str:
+    return " ".join(text[:200].split())
+
+
 def summaries(chunk_set: ChunkSet) -> pd.DataFrame:
     return pd.DataFrame(
         {"chunk": chunk.chunk_index + 1, "summary": chunk.summary or "", "keywords": ", ".join(chunk.keywords)}
@@ -111,13 +149,38 @@ def summaries(chunk_set: ChunkSet) -> pd.DataFrame:
     )
 
 
-def evidence_in_words(question_set: QuestionSet) -> str:
-    """How much of the evidence was found."""
+def evidence_in_words(question_set: QuestionSet, stored: Collection[str]) -> str:
+    """How much of the evidence was found. `stored`: ids of the documents there are."""
     quotes = [item for question in question_set.questions for item in question.evidence]
-    found = sum(bool(item.gold) for item in quotes)
+    gone = sum(orphaned(item, stored) for item in quotes)
+    found = sum(bool(item.gold) for item in quotes) - gone
     unanswerable = sum(not question.answerable for question in question_set.questions)
-    words = f"{found} of {counted(len(quotes), 'quote')} found in the documents."
-    return f"{words} {counted(unanswerable, 'question')} without an answer in them." if unanswerable else words
+    words = [f"{found} of {counted(len(quotes), 'quote')} found in the documents."]
+    if gone:
+        words.append(
+            f"{counted(gone, 'quote')} stood in a document that was deleted or read again: upload it, then look for the evidence again."
+        )
+    if unanswerable:
+        words.append(f"{counted(unanswerable, 'question')} without an answer in them.")
+    return " ".join(words)
+
+
+def evidence_state(question: Question, stored: Collection[str]) -> str:
+    """What became of the quotes of one question, and what to do where one does not count."""
+    if not question.evidence:
+        return "no evidence"
+    total = len(question.evidence)
+    gone = sum(orphaned(item, stored) for item in question.evidence)
+    lost = sum(not item.gold for item in question.evidence)
+    of_all = f" ({{}} of {counted(total, 'quote')})" if total > 1 else ""
+    parts = []
+    if gone:
+        parts.append(
+            f"document deleted or read again{of_all.format(gone)}: upload it, then look for the evidence again"
+        )
+    if lost:
+        parts.append(f"not found{of_all.format(lost)}: correct the quote, or upload its document")
+    return "; ".join(parts) or "found"
 
 
 def findings(question_set: QuestionSet, found: Sequence[Finding]) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app.text import counted, plain, shortened
 from engine import UserError, Workbench
+from engine.errors import NotFound
 from engine.records import Gold, QuestionSet
 
 OUTCOMES = "upload.outcomes"
@@ -100,7 +101,11 @@ def places(workbench: Workbench, quote: RepeatedQuote) -> list[str]:
     """Where each copy stands, with the words around it, as Markdown that shows them as they are."""
     found = []
     for gold in quote.candidates:
-        document = workbench.document(gold.document_id)
+        try:
+            document = workbench.document(gold.document_id)
+        except NotFound:
+            found.append(f"a document that was deleted or read again, character {gold.span.start:,}")
+            continue
         around = document.text[max(0, gold.span.start - 60) : gold.span.end + 60]
         where = " · ".join(filter(None, (document.name, gold.unit, f"character {gold.span.start:,}")))
         found.append(plain(f"{where}: … {shortened(around, 220)} …"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import charts, exports, figures, forms, inspector, money, overlay, state, tables
+from app import charts, exports, families, figures, forms, inspector, money, overlay, state, tables
 from app.inspector import Pane
 from app.overlay import WINDOW, Drawing, Reveal, place_in_window, send_cuts, send_text
 from app.states import bench, exact_text, guard, heading, no_documents
@@ -242,7 +243,7 @@ def texts_and_detail() -> None:
             st.caption("Click a chunk, or move to one with the arrow keys, to see it here.")
         else:
             detail(shown)
-    if st.session_state.get(inspector.MOVED) and st.session_state.get("inspector.section") == "Chunks":
+    if st.session_state.get(inspector.MOVED) and st.session_state.get("inspector.section") in ("Chunks", "Parents"):
         st.rerun()
 
 
@@ -253,6 +254,9 @@ if not panes:
 sections = ["Sizes", "Quality", "Chunks", "Summaries", "Agreement", "Text in no chunk", "Where to start", "Export"]
 if any(pane.chunk_set.curve is not None for pane in panes):
     sections.insert(4, "Similarity")
+with_parents = [pane for pane in panes if any(chunk.parent_id for chunk in pane.chunk_set.chunks)]
+if with_parents:
+    sections.insert(3, "Parents")
 section = st.segmented_control(
     "More about these chunks",
     sections,
@@ -265,14 +269,17 @@ labels = titled([pane.spec for pane in panes])
 chunk_sets = [pane.chunk_set for pane in panes]
 
 
-def one_pane(key: str) -> Pane:
+def one_pane(key: str, among: Sequence[Pane] = panes) -> Pane:
     """The pane a section is about, where it can only be about one."""
     shown = inspector.focused(panes)
-    start = panes.index(shown) if shown in panes else 0
-    if len(panes) == 1:
-        return panes[0]
-    number = st.selectbox("Strategy", range(len(panes)), start, format_func=lambda place: labels[place], key=key)
-    return panes[number]
+    start = among.index(shown) if shown in among else 0
+    if len(among) == 1:
+        return among[0]
+    title = {pane.number: label for pane, label in zip(panes, labels, strict=True)}
+    number = st.selectbox(
+        "Strategy", range(len(among)), start, format_func=lambda place: title[among[place].number], key=key
+    )
+    return among[number]
 
 
 with guard():
@@ -307,6 +314,25 @@ with guard():
             selection_mode="single-row",
             key=key,
             alt=f"Chunks of {pane.spec.label}",
+        )
+    elif section == "Parents":
+        pane = one_pane("inspector.families_of", with_parents)
+        found_families = families.families(pane.chunk_set)
+        st.caption(
+            f"{counted(len(found_families), 'parent')} of {counted(len(pane.chunk_set.chunks), 'chunk')}. "
+            "Chunks are searched; the parent is given to the model when one of its chunks is found."
+        )
+        key = inspector.families_key(pane.number)
+        row = None if pane.chosen is None else families.row_of_chunk(found_families, pane.chosen)
+        st.session_state[key] = {"selection": {"rows": [] if row is None else [row], "columns": [], "cells": []}}
+        st.dataframe(
+            tables.families(document, found_families),
+            hide_index=True,
+            height=420,
+            on_select=functools.partial(inspector.choose_in_families, pane, found_families),
+            selection_mode="single-row",
+            key=key,
+            alt=f"Parents of {pane.spec.label}, each with its chunks below it",
         )
     elif section == "Summaries":
         pane = one_pane("inspector.summaries_of")

@@ -270,6 +270,7 @@ chosen = picker.selectbox(
 def editor(question_set: QuestionSet) -> None:
     """The questions as a table to edit; saving looks the evidence up again."""
     frame = pd.DataFrame(question_rows(question_set))
+    frame.insert(3, "state", [tables.evidence_state(question, order) for question in question_set.questions])
     changed = st.data_editor(
         frame,
         num_rows="dynamic",
@@ -280,6 +281,9 @@ def editor(question_set: QuestionSet) -> None:
             "question": st.column_config.TextColumn("Question", width="large", required=True),
             "answer": st.column_config.TextColumn("Expected answer", width="medium"),
             "evidence": st.column_config.ListColumn("Evidence quotes", width="large"),
+            "state": st.column_config.TextColumn(
+                "What became of it", width="medium", disabled=True, help="Looked up when the set was stored."
+            ),
             "document": st.column_config.TextColumn("Document"),
             "answerable": st.column_config.CheckboxColumn("Answerable", default=True),
             "every_copy": st.column_config.CheckboxColumn("Every copy", help="Every copy of a repeated quote counts."),
@@ -355,7 +359,7 @@ def confirm_set_deletion(question_set_id: str, name: str) -> None:
 with guard():
     question_set = workbench.question_set(chosen)
     findings = workbench.check_question_set(chosen)
-    st.text(tables.evidence_in_words(question_set))
+    st.text(tables.evidence_in_words(question_set, order))
     if findings:
         serious = sum(finding.severity == "error" for finding in findings)
         label = f"Checked: {counted(serious, 'error')}, {counted(len(findings) - serious, 'remark')}"

@@ -1,6 +1,6 @@
 """Question sets: read them, find their evidence in the documents, check them before use, draft them from the documents."""
 
-from engine.questions.check import Finding, check, questions_needed
+from engine.questions.check import Finding, check, orphaned, questions_needed
 from engine.questions.draft import draft
 from engine.questions.draft_model import Drafted, Outcome, draft_requests, draft_with_model
 from engine.questions.parse import FIELDS, load, parse_rows
@@ -20,6 +20,7 @@ __all__ = [
     "draft_requests",
     "draft_with_model",
     "load",
+    "orphaned",
     "parse_rows",
     "questions_needed",
     "resolve",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Literal
 
@@ -22,6 +22,7 @@ FindingKind = Literal[
     "near_duplicate",
     "unknown_document",
     "evidence_not_found",
+    "evidence_orphaned",
     "evidence_aligned",
     "evidence_repeated",
     "no_evidence",
@@ -61,10 +62,12 @@ def check(
     looked_for: float = LOOKED_FOR,
     deviation: float = TYPICAL_DEVIATION,
     chunk_size: int | None = None,
+    stored: Collection[str] | None = None,
 ) -> tuple[Finding, ...]:
     """Everything worth knowing about a resolved question set, in the order of its questions, then about the set.
 
     `chunk_sets`: of the strategies to be compared, where they are known; `chunk_size`: tokens of a usual chunk, where they are not.
+    `stored`: ids of all documents there are, where `documents` are only some of them.
     `looked_for`: the difference in recall that matters, and `deviation`: the expected standard deviation of paired differences; both 0 to 1.
     """
     texts = {document.document_id: document.text for document in documents}
@@ -79,9 +82,14 @@ def check(
     findings: list[Finding] = []
     for question in question_set.questions:
         findings += by_question[question.question_id]
-        findings += _question(question, texts, names, longest)
+        findings += _question(question, texts, names, longest, texts.keys() if stored is None else stored)
     findings += _whole_set(question_set, looked_for, deviation)
     return (*findings, *_too_short(documents, chunk_sets, chunk_size))
+
+
+def orphaned(item: Evidence, stored: Collection[str]) -> bool:
+    """Whether evidence counts in a document that is not stored any more: deleted, or read again into another. No search can find it there."""
+    return any(gold.document_id not in stored for gold in item.gold)
 
 
 def questions_needed(difference: float, deviation: float = TYPICAL_DEVIATION) -> int:
@@ -114,7 +122,11 @@ def _duplicates(questions: Sequence[Question]) -> Iterator[Finding]:
 
 
 def _question(
-    question: Question, texts: Mapping[str, str], names: set[str], longest: Mapping[str, tuple[str, int]]
+    question: Question,
+    texts: Mapping[str, str],
+    names: set[str],
+    longest: Mapping[str, tuple[str, int]],
+    stored: Collection[str],
 ) -> Iterator[Finding]:
     def finding(kind: FindingKind, severity: Severity, message: str) -> Finding:
         return Finding(kind=kind, severity=severity, question_id=question.question_id, message=message)
@@ -126,7 +138,7 @@ def _question(
             "unanswerable_with_evidence", "warning", "Is marked unanswerable and has evidence. One of both is wrong."
         )
     for number, item in enumerate(question.evidence, start=1):
-        for kind, severity, message in _evidence(item, number, names, question.every_copy):
+        for kind, severity, message in _evidence(item, number, names, question.every_copy, stored):
             yield finding(kind, severity, message)
     found = " ".join(gold.span.slice(texts[gold.document_id]) for gold in question.gold if gold.document_id in texts)
     if not found:
@@ -155,9 +167,16 @@ def _question(
 
 
 def _evidence(
-    item: Evidence, number: int, names: set[str], every_copy: bool
+    item: Evidence, number: int, names: set[str], every_copy: bool, stored: Collection[str]
 ) -> Iterator[tuple[FindingKind, Severity, str]]:
     quote = f"Evidence {number}"
+    if orphaned(item, stored):
+        yield (
+            "evidence_orphaned",
+            "error",
+            f"{quote} stood in a document that was deleted or read again, so no strategy can find it. Upload the document, then look for the evidence again.",
+        )
+        return
     if (
         item.document is not None
         and not {item.document.casefold(), PurePath(item.document).name.casefold(), item.document} & names

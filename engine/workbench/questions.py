@@ -146,13 +146,15 @@ class Questions(Chunks):
         `specs`: the strategies to be compared; those that cut without a cost are cut, so that evidence and documents are held against
         their chunks; without any, against the chunk size of the settings. Raises NotFound.
         """
-        chosen = [info.document_id for info in self.documents()] if document_ids is None else document_ids
+        stored = [info.document_id for info in self.documents()]
+        chosen = stored if document_ids is None else document_ids
         free = [spec for spec in specs if not self.cutting_may_cost(spec)]
         return questions.check(
             self.question_set(question_set_id),
             [self.document(document_id) for document_id in chosen],
             [self.chunk(document_id, spec) for spec in free for document_id in chosen],
             chunk_size=self.settings.chunk_size,
+            stored=stored,
         )
 
     def question_sets(self) -> list[QuestionSetInfo]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app import families
 from engine import Workbench
 from tests.pages.conftest import Open, words
 
@@ -125,3 +126,43 @@ def test_a_preset_sets_the_sizes(open_page: Open, law: str) -> None:
     app.selectbox(key="inspector.0.preset").set_value("chat").run()
     assert app.number_input(key="inspector.0.recursive.size").value == 256
     assert app.number_input(key="inspector.0.recursive.overlap").value == 48
+
+
+def test_parents_stand_above_their_children(open_page: Open, law: str, workbench: Workbench) -> None:
+    spec = workbench.spec("parent_child", {"child": "sentence"})
+    chunks = workbench.chunk(law, spec).chunks
+    app = open_page(
+        "chunk_inspector",
+        {"inspector.section": "Parents"},
+        document=law,
+        strategies="recursive;parent_child:child=sentence",
+    )
+    table = app.dataframe[-1].value
+    parents = table[table["children"].notna()]
+    assert parents["part"].tolist() == ["Parent 1: Fees > Article 1", "Parent 2: Fees > Article 2"]
+    assert sum(parents["children"]) == len(chunks)
+    expected = [f"\u2003Chunk {number}" for number in range(1, len(chunks) + 1)]
+    assert table[table["children"].isna()]["part"].tolist() == expected
+    for _, row in parents.iterrows():
+        below = table.loc[row.name + 1 : row.name + row["children"]]
+        assert below["children"].isna().all()
+        assert below["start"].min() >= row["start"]
+        assert below["end"].max() <= row["end"]
+    assert f"2 parents of {len(chunks)} chunks." in words(app)
+    # A strategy without parents takes the section away again.
+    app.selectbox(key="inspector.1.strategy").set_value("sentence").run()
+    assert not app.exception
+    assert "Parents" not in app.segmented_control(key="inspector.section").options
+
+
+def test_rows_of_parents_lead_to_chunks(law: str, workbench: Workbench) -> None:
+    chunk_set = workbench.chunk(law, workbench.spec("parent_child", {"child": "sentence"}))
+    found = families.families(chunk_set)
+    assert [child for family in found for child in family.children] == list(chunk_set.chunks)
+    assert families.chunk_of_row(found, 0) == families.chunk_of_row(found, 1) == 0
+    for chunk in chunk_set.chunks:
+        row = families.row_of_chunk(found, chunk.chunk_index)
+        assert row is not None
+        assert families.chunk_of_row(found, row) == chunk.chunk_index
+    flat = families.families(workbench.chunk(law, workbench.spec("recursive")))
+    assert (flat, families.row_of_chunk(flat, 0)) == ([], None)

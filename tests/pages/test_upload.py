@@ -77,6 +77,40 @@ def test_questions_are_read_and_lost_evidence_is_named(open_page: Open, workbenc
     assert not app.exception
 
 
+def test_evidence_whose_document_is_gone_is_said_with_what_to_do(open_page: Open, workbench: Workbench) -> None:
+    text = b"# Dues\n\nThe due is 70 euros.\n\n# Rates\n\nThe rate is 5 percent.\n\nThe rate is 5 percent.\n"
+    gone = workbench.add_document(text, "dues.md").document.document_id
+    rows = [
+        {"question": "How high is the due?", "evidence": ["The due is 70 euros.", "Nobody wrote this."]},
+        {"question": "How high is the rate?", "evidence": ["The rate is 5 percent."]},
+    ]
+    added = workbench.add_question_set(json.dumps(rows).encode(), "dues.json", [gone])
+    app = open_page("upload", {"upload.set": added.question_set_id})
+    assert "2 of 3 quotes found in the documents." in words(app)
+    workbench.delete_document(gone)
+    app = open_page("upload", {"upload.set": added.question_set_id})
+    assert not app.error
+    advice = "document that was deleted or read again: upload it, then look for the evidence again."
+    assert f"0 of 3 quotes found in the documents. 2 quotes stood in a {advice}" in words(app)
+    editor = next(each.value for each in app.dataframe if "state" in each.value)
+    again = "upload it, then look for the evidence again"
+    assert editor["state"].tolist() == [
+        f"document deleted or read again (1 of 2 quotes): {again}; "
+        "not found (1 of 2 quotes): correct the quote, or upload its document",
+        f"document deleted or read again: {again}",
+    ]
+    findings = next(each.value for each in app.dataframe if "finding" in each.value)
+    assert sum("so no strategy can find it" in each for each in findings["finding"]) == 2
+    radio = f"upload.copy.{added.question_set_id}.{added.questions[1].question_id}.0"
+    assert "a document that was deleted or read again" in app.radio(key=radio).options[1]
+    workbench.add_document(text, "dues.md")
+    app = open_page("upload", {"upload.set": added.question_set_id})
+    app.button(key="upload.resolve").click().run()
+    assert "2 of 3 quotes found in the documents." in words(app)
+    workbench.delete_question_set(added.question_set_id)
+    workbench.delete_document(gone)
+
+
 def test_a_question_file_of_the_wrong_shape_is_refused_by_row(open_page: Open) -> None:
     app = open_page("upload")
     app.file_uploader(key="upload.questions").upload("bad.json", b'[{"answer": "x"}]').run()

@@ -46,6 +46,15 @@ def test_evidence_that_cannot_be_used() -> None:
     assert kinds(findings([{"question": "a?", "evidence": "within 30 days", "document": "Rules"}])) == []
 
 
+def test_evidence_in_a_document_that_is_gone() -> None:
+    old, new = document(TEXT), document("Another text. It holds nothing.").model_copy(update={"document_id": "new"})
+    resolved = resolve(parse_rows([{"question": "a?", "evidence": "within 30 days"}], "set"), [old])
+    (gone,) = [each for each in check(resolved, [new]) if each.question_id]
+    assert (gone.kind, gone.severity) == ("evidence_orphaned", "error")
+    # A document that is only left out of the check is not gone.
+    assert kinds(list(check(resolved, [new], stored=["new", old.document_id]))) == []
+
+
 def test_evidence_a_person_should_look_at() -> None:
     repeated = findings([{"question": "a?", "evidence": "Records are kept for five years."}])
     assert kinds(repeated) == ["evidence_repeated"]
