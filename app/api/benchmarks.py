@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from app import logs
 from app.api import jobs, problems
@@ -21,6 +24,9 @@ from engine.store import ExperimentSummary, Job
 from engine.workbench import Workbench
 
 router = APIRouter(prefix="/benchmarks", tags=["benchmarks"])
+
+_PIECE = 256 * 1024
+"""Bytes of a file that are sent at a time."""
 
 _OPTIONS = {"name", "top_k", "retriever", "answers", "judge", "closed_book", "batch", "repeats", "seed", "budget_usd"}
 
@@ -81,7 +87,7 @@ async def get_benchmark(
 )
 async def get_report(bench: Bench, experiment_id: Id) -> Response:
     """The report as one HTML file that opens offline."""
-    return _file(await patient(bench.export, experiment_id, "html"), "inline")
+    return await _file(bench, experiment_id, "html", "inline")
 
 
 @router.get(
@@ -95,16 +101,42 @@ async def export(
     kind: Annotated[Format, Query(alias="format")] = "json",
 ) -> Response:
     """An experiment as a file."""
-    return _file(await patient(bench.export, experiment_id, kind), "attachment")
+    return await _file(bench, experiment_id, kind, "attachment")
 
 
-def _file(exported: Exported, shown: str) -> Response:
+async def _file(bench: Workbench, experiment_id: str, kind: Format, shown: str) -> Response:
+    exported, file = await patient(_written, bench, experiment_id, kind)
     # The report holds answers of models: whatever they wrote, no script runs in it.
     headers = {
         "Content-Disposition": f"{shown}; filename*=UTF-8''{quote(exported.name)}",
         "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox",
+        "Content-Length": str(os.fstat(file.fileno()).st_size),
     }
-    return Response(exported.data, media_type=exported.media_type, headers=headers)
+    return StreamingResponse(_pieces(file), media_type=exported.media_type, headers=headers)
+
+
+def _written(bench: Workbench, experiment_id: str, kind: Format) -> tuple[Exported, IO[bytes]]:
+    """The export as a temporary file without a name, which is gone when it is closed.
+
+    It is written before the answer begins, so that the answer is the whole file or says what is wrong, and no slow client keeps
+    the database waiting.
+    """
+    exported = bench.export(experiment_id, kind)
+    file = tempfile.TemporaryFile()  # noqa: SIM115
+    try:
+        exported.write(file)
+        file.flush()
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return exported, file
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(_PIECE):
+            yield piece
 
 
 @router.post("/{experiment_id}/cancel", response_model=jobs.JobView, responses=problems.responses(401, 404, 422))

@@ -11,8 +11,10 @@ from engine import report
 from engine.cli.backend import Backend, find_experiment
 from engine.cli.benchmark import print_experiment
 from engine.cli.options import backend_options, json_option, open_backend
-from engine.cli.output import CANNOT_TELL, NO, OK, print_json, print_table, write
+from engine.cli.output import CANNOT_TELL, NO, OK, print_json, print_table, say
 from engine.errors import BadRequest
+from engine.files import replacing
+from engine.report import Exported
 
 
 def add_commands(commands: Any) -> None:
@@ -138,7 +140,19 @@ def _compare(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     with closing(open_backend(options)) as backend:
         exported = backend.export(find_experiment(backend, options.experiment), options.format)
-    write(options.output or Path(exported.name), exported.data)
+        _write(options.output or Path(exported.name), exported)
+
+
+def _write(path: Path, exported: Exported) -> None:
+    """Write a file and say so; one that was there stays until the new one is whole. Raises BadRequest in words."""
+    try:
+        # A link, or standard output under its name, is written to and not replaced.
+        plain = not path.is_symlink() and (path.is_file() or not path.exists())
+        with replacing(path) if plain else path.open("wb") as out:
+            exported.write(out)
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be written: {error.strerror}. Choose another place.") from None
+    say(f"Wrote {path}.")
 
 
 def _check(options: argparse.Namespace) -> int:

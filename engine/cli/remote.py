@@ -7,9 +7,9 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from engine.bench.dry_run import DryRun
@@ -31,6 +31,8 @@ R = TypeVar("R", bound=Record)
 
 PREFIX = "/api/v1"
 PAGE = 500
+PIECE = 256 * 1024
+"""Bytes of an answer that are read at a time."""
 
 
 class ServerRefused(UserError):
@@ -63,6 +65,11 @@ class Remote:
 
     def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> bytes:
         """What the API answers. Raises ServerRefused with the words of the problem."""
+        return b"".join(self._pieces(method, path, body, headers))
+
+    def _pieces(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Iterator[bytes]:
         sent = dict(headers or {})
         data = body
         if body is not None and not isinstance(body, bytes):
@@ -72,8 +79,11 @@ class Remote:
         request = urllib.request.Request(f"{self.address}{PREFIX}{path}", data, sent, method=method)
         try:
             with self._opener.open(request) as response:
-                answer: bytes = response.read()
-                return answer
+                while piece := response.read(PIECE):
+                    yield piece
+                # Reading in pieces, the standard library does not say that a connection broke off.
+                if response.length:
+                    raise IncompleteRead(b"", response.length)
         except urllib.error.HTTPError as error:
             with error:
                 raise ServerRefused(_words(error.read(), error.code)) from None
@@ -231,8 +241,11 @@ class Remote:
         return Check.model_validate_json(self.call("GET", f"/experiments/check?{urlencode(asked)}"))
 
     def export(self, experiment_id: str, kind: str) -> Exported:
-        data = self.call("GET", f"/benchmarks/{experiment_id}/export?{urlencode({'format': kind})}")
-        return Exported(f"{experiment_id[:12]}.{kind}", "", data)
+        def write(out: BinaryIO) -> None:
+            for piece in self._pieces("GET", f"/benchmarks/{experiment_id}/export?{urlencode({'format': kind})}"):
+                out.write(piece)
+
+        return Exported(f"{experiment_id[:12]}.{kind}", "", write)
 
 
 def _body(order: Order) -> dict[str, Any]:

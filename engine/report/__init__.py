@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Literal, Protocol, get_args
 
 from engine.errors import BadRequest
 from engine.records import Experiment, QuestionResult
 from engine.report import tables
-from engine.report.html import render
+from engine.report.html import write_html
 from engine.report.questions import ReadCell
 
 Format = Literal["html", "json", "csv", "parquet", "strategies.csv", "strategies.parquet"]
@@ -30,44 +32,72 @@ _MEDIA_TYPES = {
 }
 
 
-class Exported(NamedTuple):
-    """A file to download."""
+@dataclass(frozen=True)
+class Exported:
+    """A file to download. It is made when it is written, piece by piece."""
 
     name: str
     media_type: str
-    data: bytes
+    write: Callable[[BinaryIO], None]
+    """Writes the whole file. Raises NotFound when the experiment is deleted meanwhile."""
+
+    @property
+    def data(self) -> bytes:
+        """The whole file in memory."""
+        out = io.BytesIO()
+        self.write(out)
+        return out.getvalue()
 
 
-def export(
-    experiment: Experiment, kind: str, cells: Callable[[], Iterable[QuestionResult]], cell: ReadCell, note: str = ""
-) -> Exported:
-    """An experiment, whose own cells may come without queries, as a file.
+class ReadCells(Protocol):
+    """Reads the cells of an experiment anew, in their order; few of them are in memory at a time."""
 
-    `cells`: all cells with their queries, one after the other. `cell`: one of them. Raises BadRequest for an unknown kind.
-    """
-    if kind not in FORMATS:
-        raise BadRequest(f"There is no export {kind!r}. Choose one of: {', '.join(FORMATS)}.")
+    def __call__(self, *, queries: bool) -> Iterable[QuestionResult]: ...
+
+
+def export(experiment: Experiment, kind: Format, cells: ReadCells, cell: ReadCell, note: str = "") -> Exported:
+    """An experiment as a file. Its own cells, needed for `html` alone, may come without queries; `cell` reads one with it."""
     suffix = kind.rpartition(".")[2]
-    if kind == "html":
-        data = render(experiment, cell, note).encode("utf-8", "replace")
-    elif kind == "json":
-        data = to_json(experiment, cells())
-    else:
-        rows = (
-            tables.strategy_rows(experiment)
-            if kind.startswith("strategies")
-            else tables.question_rows(experiment, cells())
-        )
-        data = tables.to_csv(rows) if suffix == "csv" else tables.to_parquet(rows)
-    return Exported(f"{_file_name(experiment.name)}.{kind}", _MEDIA_TYPES[suffix], data)
+
+    def write(out: BinaryIO) -> None:
+        if kind == "html":
+            write_html(experiment, cell, out, note)
+        elif kind == "json":
+            write_json(experiment, cells(queries=True), out)
+        else:
+            _write_table(experiment, kind, cells, out)
+
+    return Exported(f"{_file_name(experiment.name)}.{kind}", _MEDIA_TYPES[suffix], write)
 
 
-def to_json(experiment: Experiment, cells: Iterable[QuestionResult]) -> bytes:
+def check_format(kind: str) -> Format:
+    """Raises BadRequest for an unknown kind of file."""
+    for known in FORMATS:
+        if kind == known:
+            return known
+    raise BadRequest(f"There is no export {kind!r}. Choose one of: {', '.join(FORMATS)}.")
+
+
+def write_json(experiment: Experiment, cells: Iterable[QuestionResult], out: BinaryIO) -> None:
     """`{"schema", "schema_version", "experiment"}`: the whole record, readable again by `from_json`."""
     head = json.dumps({"schema": SCHEMA, "schema_version": SCHEMA_VERSION})[:-1]
     body = experiment.model_copy(update={"cells": ()}).model_dump_json(exclude={"cells"})[:-1]
-    each = ",".join(cell.model_dump_json() for cell in cells)
-    return f'{head}, "experiment": {body},"cells":[{each}]}}}}'.encode()
+    out.write(f'{head}, "experiment": {body},"cells":['.encode())
+    for place, cell in enumerate(cells):
+        out.write(b"," * (place > 0) + cell.model_dump_json().encode())
+    out.write(b"]}}")
+
+
+def _write_table(experiment: Experiment, kind: Format, cells: ReadCells, out: BinaryIO) -> None:
+    def rows(*, queries: bool) -> Iterator[tables.Row]:
+        if kind.startswith("strategies"):
+            return tables.strategy_rows(experiment)
+        return tables.question_rows(experiment, cells(queries=queries))
+
+    # The columns must be known before the first row, and are the same without the queries, which are most of the bytes.
+    columns = tables.columns_of(rows(queries=False))
+    write = tables.write_csv if kind.endswith("csv") else tables.write_parquet
+    write(rows(queries=True), columns, out)
 
 
 def from_json(data: bytes) -> Experiment:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -13,6 +14,9 @@ from engine.records import Experiment
 from engine.report import charts
 from engine.report.questions import ReadCell, questions
 from engine.report.view import Fact, View, labels_of, view
+
+_PIECES = 100
+"""Pieces of the page that are written at a time."""
 
 
 @cache
@@ -24,16 +28,19 @@ def _template() -> Template:
     return environment.get_template("report.html.j2")
 
 
-def render(experiment: Experiment, cell: ReadCell, note: str = "") -> str:
-    """The report of an experiment, whose cells may come without their queries; `cell` reads one with it."""
+def write_html(experiment: Experiment, cell: ReadCell, out: BinaryIO, note: str = "") -> None:
+    """Write the report of an experiment, whose cells may come without their queries; `cell` reads one with it."""
     seen = view(experiment, note)
     labels = labels_of(experiment)
     specs = [
         Fact(labels[spec.spec_id], f"{spec.strategy_name} {canonical_json(spec.params)}") for spec in experiment.specs
     ]
-    return _template().render(
+    pieces = _template().stream(
         view=seen, specs=specs, charts=_charts(seen), questions=questions(experiment, seen.metric, cell)
     )
+    pieces.enable_buffering(_PIECES)
+    for piece in pieces:
+        out.write(piece.encode("utf-8", "replace"))
 
 
 def _charts(seen: View) -> dict[str, Markup | None]:

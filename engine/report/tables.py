@@ -5,12 +5,20 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, BinaryIO
 
 from engine.records import Experiment, QuestionResult
 from engine.report.view import labels_of
 
 Cell = str | float | int | bool | None
 Row = Mapping[str, Cell]
+
+ROW_GROUP = 1000
+"""Rows of a Parquet file that are in memory at a time."""
+
+_TEXTS = {"strategy", "spec_id", "status", "error", "question_id", "question", "expected", "answer", "answer_kind"}
+_COUNTS = {"chunks", "calls", "input_tokens", "output_tokens", "vector_bytes", "repeat"}
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters that make a spreadsheet run a text as a formula."""
@@ -71,29 +79,47 @@ def question_rows(experiment: Experiment, cells: Iterable[QuestionResult]) -> It
         yield row
 
 
-def to_csv(rows: Iterable[Row]) -> bytes:
+def columns_of(rows: Iterable[Row]) -> tuple[str, ...]:
+    """All columns, in the order in which they first appear."""
+    return tuple(dict.fromkeys(name for row in rows for name in row))
+
+
+def write_csv(rows: Iterable[Row], columns: Sequence[str], out: BinaryIO) -> None:
     """UTF-8 with a byte order mark, so that spreadsheets read it as such. Texts that would run as a formula get a leading apostrophe."""
-    found = list(rows)
-    columns = _columns(found)
-    out = io.StringIO(newline="")
-    writer = csv.writer(out)
-    writer.writerow([safe(name) for name in columns])
-    for row in found:
-        writer.writerow([safe(row.get(name)) for name in columns])
-    return b"\xef\xbb\xbf" + out.getvalue().encode("utf-8", "replace")
+    out.write(b"\xef\xbb\xbf")
+    text = io.TextIOWrapper(out, encoding="utf-8", errors="replace", newline="")
+    try:
+        writer = csv.writer(text)
+        writer.writerow([safe(name) for name in columns])
+        for row in rows:
+            writer.writerow([safe(row.get(name)) for name in columns])
+    finally:
+        # Otherwise `out` would be closed with it.
+        text.detach()
 
 
-def to_parquet(rows: Iterable[Row]) -> bytes:
+def write_parquet(rows: Iterable[Row], columns: Sequence[str], out: BinaryIO) -> None:
     """The same as a Parquet file; values keep their types and texts are as they are, because nothing runs them."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    found = list(rows)
-    columns = _columns(found)
-    table = pa.table({name: [row.get(name) for row in found] for name in columns})
-    out = io.BytesIO()
-    parquet.write_table(table, out)
-    return out.getvalue()
+    stored = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    types = {name: _type_of(name) for name in columns}
+    schema = pa.schema([(name, stored[types[name]]) for name in columns])
+    left = iter(rows)
+    with parquet.ParquetWriter(out, schema) as writer:
+        while group := list(islice(left, ROW_GROUP)):
+            values = {
+                name: [None if row.get(name) is None else of(row[name]) for row in group] for name, of in types.items()
+            }
+            writer.write_table(pa.table(values, schema=schema))
+
+
+def _type_of(column: str) -> type[Any]:
+    """The type of a column, whatever is in it: metrics, seconds and dollars are floats; so is whether a question was answered."""
+    if column in _TEXTS:
+        return str
+    return int if column in _COUNTS or column.endswith(".n") else float
 
 
 def safe(value: Cell) -> Cell:
@@ -101,8 +127,3 @@ def safe(value: Cell) -> Cell:
     if isinstance(value, str) and value.lstrip(" \n\ufeff").startswith(_FORMULA):
         return f"'{value}"
     return "" if value is None else value
-
-
-def _columns(rows: Sequence[Row]) -> list[str]:
-    """All columns, in the order in which they first appear."""
-    return list(dict.fromkeys(name for row in rows for name in row))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, select, tuple_, update
 
 from engine.errors import NotFound
 from engine.records import CalibrationSummary, CellStatus, Experiment, QuestionResult, SpecResult, Statistics
@@ -17,6 +17,8 @@ from engine.store.schema import cells as _cells
 from engine.store.schema import experiments, jobs, spec_results
 
 _NOT_IN_HEADER = {"status", "error", "finished_at", "results", "cells", "statistics"}
+_BATCH = 100
+"""Cells read at a time. With their queries they are some megabytes."""
 _IN_COLUMNS = {"name", "status", "error", "finished_at", "note", "tags", "pinned", "headline", "baseline"}
 
 
@@ -156,16 +158,9 @@ class ExperimentRecords(Database):
         )
         header = header.model_copy(update={"plan": header.plan.model_copy(update={"name": row.name})})
         spec_order = {spec.spec_id: place for place, spec in enumerate(header.specs)}
-        question_order = {question.question_id: place for place, question in enumerate(header.questions)}
-        last = len(spec_order) + len(question_order)
-        by_spec.sort(key=lambda result: spec_order.get(result.spec.spec_id, last))
-        found.sort(
-            key=lambda cell: (
-                spec_order.get(cell.spec_id, last),
-                question_order.get(cell.question_id, last),
-                cell.repeat,
-            )
-        )
+        by_spec.sort(key=lambda result: spec_order.get(result.spec.spec_id, len(spec_order)))
+        place_of = _order(header)
+        found.sort(key=lambda cell: place_of(cell.spec_id, cell.question_id, cell.repeat))
         return header.model_copy(update={"results": tuple(by_spec), "cells": tuple(found)})
 
     def experiment_summary(self, experiment_id: str) -> ExperimentSummary:
@@ -224,6 +219,26 @@ class ExperimentRecords(Database):
         with self.read() as connection:
             found = _read_cells(connection, which, queries=True)
         return found[0] if found else None
+
+    def read_cells(self, experiment: Experiment, *, queries: bool = True) -> Iterator[QuestionResult]:
+        """The cells of an experiment as they stand in it, read in batches: few of them are in memory at a time.
+
+        `experiment`: the record, which may come without its cells. Cells that are stored after the first was read are left out.
+        Raises NotFound when the experiment is deleted meanwhile.
+        """
+        of_experiment = _cells.c.experiment_id == experiment.experiment_id
+        key = (_cells.c.spec_id, _cells.c.question_id, _cells.c.repeat)
+        with self.read() as connection:
+            rows = connection.execute(select(*key).where(of_experiment))
+            keys = [(spec_id, question_id, repeat) for spec_id, question_id, repeat in rows]
+        place_of = _order(experiment)
+        keys.sort(key=lambda each: place_of(*each))
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start : start + _BATCH]
+            with self.read() as connection:
+                _require(connection, experiment.experiment_id)
+                found = _read_cells(connection, of_experiment & tuple_(*key).in_(batch), queries)
+            yield from sorted(found, key=lambda cell: place_of(cell.spec_id, cell.question_id, cell.repeat))
 
     def finished_cells(self, experiment_id: str) -> dict[tuple[str, str, int], CellStatus]:
         """(spec id, question id, repeat) of every stored cell and how it ended: what a resumed run need not repeat."""
@@ -343,6 +358,14 @@ def _with_query(body: str, packed: bytes | None) -> bytes:
     if packed is None:
         return body.encode()
     return body[:-1].encode() + b',"query":' + unpack(packed) + b"}"
+
+
+def _order(experiment: Experiment) -> Callable[[str, str, int], tuple[int, int, int]]:
+    """The place of a cell, named by spec id, question id and repeat: by spec, question and repeat, unknown ones last."""
+    specs = {spec.spec_id: place for place, spec in enumerate(experiment.specs)}
+    questions = {question.question_id: place for place, question in enumerate(experiment.questions)}
+    last = len(specs) + len(questions)
+    return lambda spec_id, question_id, repeat: (specs.get(spec_id, last), questions.get(question_id, last), repeat)
 
 
 def _require(connection: Connection, experiment_id: str) -> None:

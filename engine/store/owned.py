@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from engine import ids
 from engine.errors import NotAllowed, NotFound
@@ -143,6 +143,10 @@ class OwnedStore(Store):
     def cell(self, experiment_id: str, spec_id: str, question_id: str, repeat: int = 0) -> QuestionResult | None:
         self.require_readable("experiment", experiment_id)
         return super().cell(experiment_id, spec_id, question_id, repeat)
+
+    def read_cells(self, experiment: Experiment, *, queries: bool = True) -> Iterator[QuestionResult]:
+        self.require_readable("experiment", experiment.experiment_id)
+        return super().read_cells(experiment, queries=queries)
 
     def annotate_experiment(
         self,

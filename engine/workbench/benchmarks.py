@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, get_args
 
@@ -272,19 +273,12 @@ class Benchmarks(Asking):
         return gate.check(*pair, metric=metric, max_drop=max_drop)
 
     def export(self, experiment_id: str, kind: str = "html") -> Exported:
-        """An experiment as a file: one of `report.FORMATS`. Raises NotFound, BadRequest."""
-        experiment = self._store.experiment(experiment_id, queries=False)
-
-        def cell(spec_id: str, question_id: str) -> QuestionResult | None:
-            return self._store.cell(experiment_id, spec_id, question_id)
-
-        def cells() -> Iterator[QuestionResult]:
-            for each in experiment.cells:
-                found = self._store.cell(experiment_id, each.spec_id, each.question_id, each.repeat)
-                yield found or each
-
+        """An experiment as a file to write: one of `report.FORMATS`. Raises NotFound, BadRequest."""
+        chosen = report.check_format(kind)
+        experiment = self._store.experiment(experiment_id, queries=False, cells=chosen == "html")
+        cell = functools.partial(self._store.cell, experiment_id)
         note = self._store.experiment_summary(experiment_id).note
-        return report.export(experiment, kind, cells, cell, note)
+        return report.export(experiment, chosen, functools.partial(self._store.read_cells, experiment), cell, note)
 
     def delete_experiment(self, experiment_id: str) -> None:
         """Raises NotFound."""
