@@ -186,10 +186,9 @@ def options_in_words() -> tuple[str, ...]:
 
 
 def options_apart(workbench: Workbench, plan: Plan, whole: DryRun) -> list[str]:
-    """What the judge, the closed book and the repeats of a plan cost: the dry run with and without each."""
+    """What the judge and the repeats of a plan cost: the dry run with and without each."""
     without = {
         "The judge": (plan.judge, {"judge": False}),
-        "The closed book": (plan.closed_book, {"closed_book": False, "judge": plan.judge and plan.answers}),
         f"Answering {plan.repeats} times": (plan.repeats > 1 and workbench.models.chat is not None, {"repeats": 1}),
     }
     found = []
@@ -204,10 +203,7 @@ def options_apart(workbench: Workbench, plan: Plan, whole: DryRun) -> list[str]:
 
 
 def in_words(dry_run: DryRun) -> str:
-    return (
-        f"{counted(dry_run.cells, 'answer')} to {counted(dry_run.questions, 'question')} "
-        f"under {counted(len(dry_run.specs), 'strategy', 'strategies')}. {money.in_short(dry_run)}{_overnight(dry_run)}"
-    )
+    return f"{dry_run.answers_in_words()}. {money.in_short(dry_run)}{_overnight(dry_run)}"
 
 
 def _overnight(dry_run: DryRun) -> str:

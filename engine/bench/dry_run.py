@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -13,8 +13,19 @@ import numpy as np
 from engine import indexing, tokens
 from engine.answer import answer_request, closed_book_request, generated
 from engine.asking import Asker, Limits
-from engine.bench.estimate import NOTHING, DryRun, Range, SpecEstimate, StageEstimate, StageName, exactly
+from engine.bench.estimate import (
+    NOTHING,
+    ClosedBookEstimate,
+    DryRun,
+    Range,
+    SpecEstimate,
+    StageEstimate,
+    StageName,
+    exactly,
+)
+from engine.bench.estimate_notes import notes
 from engine.bench.plan import answer_seeds, answer_with, judged_by
+from engine.bench.tally import Calls, Tally, total_usd
 from engine.errors import ModelCallFailed, NeedsModel
 from engine.index.base import ChunkIndex
 from engine.judge import calibration
@@ -33,8 +44,6 @@ from engine.strategies.source import Source
 
 __all__ = ["DryRun", "DryRunner", "Range"]
 
-BATCHED: tuple[StageName, ...] = ("answers", "judge", "calibration")
-"""Stages that an overnight run sends as batches."""
 INDEX_STAGES: tuple[StageName, ...] = ("context", "embedding")
 
 ANSWER_TOKENS = (15.0, 60.0)
@@ -49,20 +58,6 @@ PROPOSITION_SHARES = (0.5, 1.2, 3.0)
 """Tokens of a paragraph's statements as shares of the paragraph: low, expected, high."""
 CONTEXT_SHARES = (0.2, 0.5, 1.0)
 """Tokens of a written context as shares of the longest one allowed: low, expected, high."""
-
-
-@dataclass
-class _Stage:
-    calls: Range = NOTHING
-    cached: int = 0
-    input: Range = NOTHING
-    output: Range = NOTHING
-
-    def add(self, calls: Range, tokens_in: Range, tokens_out: Range = NOTHING, cached: int = 0) -> None:
-        self.calls = self.calls.plus(calls)
-        self.input = self.input.plus(tokens_in)
-        self.output = self.output.plus(tokens_out)
-        self.cached += cached
 
 
 @dataclass
@@ -125,16 +120,9 @@ class _Estimate:
         self._plan = plan
         self._questions = questions
         self._limits = Limits.of(runner.settings)
-        self._stages: dict[StageName, _Stage] = {
-            "context": _Stage(),
-            "embedding": _Stage(),
-            "answers": _Stage(),
-            "judge": _Stage(),
-            "calibration": _Stage(),
-        }
+        self._tally = Tally(plan, runner.models, runner.prices)
         self._seen_texts: set[str] = set()
         self._known_frames: dict[str, _Frames] = {}
-        self._notes: list[str] = []
 
     def result(self) -> DryRun:
         sources = [self._runner.source(document_id) for document_id in self._plan.document_ids]
@@ -144,25 +132,14 @@ class _Estimate:
             self._embed_questions()
         for each in working:
             self._ask(each)
-        self._ask_closed_book()
+        closed_book = self._ask_closed_book()
         self._calibrate()
-        stages = tuple(self._stage_estimate(name) for name in self._stages)
-        costs = [stage.cost_usd for stage in stages]
-        expected = _sum(None if cost is None else cost.expected for cost in costs)
-        high = _sum(None if cost is None else cost.high for cost in costs)
-        self._note(stages, prepared, expected, high)
-        others = _sum(
-            None if stage.cost_usd is None else stage.cost_usd.expected
-            for stage in stages
-            if stage.stage not in BATCHED
-        )
+        stages = self._tally.estimates()
         return DryRun(
             estimated_calls=round(sum(stage.calls.expected for stage in stages)),
-            estimated_cost_usd=expected,
-            high_cost_usd=high,
-            overnight_cost_usd=None
-            if others is None
-            else _sum([others, *(self._overnight_cost(name) for name in BATCHED)]),
+            estimated_cost_usd=self._tally.cost("expected"),
+            high_cost_usd=self._tally.cost("high"),
+            overnight_cost_usd=self._tally.overnight_cost(),
             high_ask_usd=self._high_ask(stages),
             questions=len(self._questions),
             cells=len(self._questions) * len(self._plan.specs) * len(answer_seeds(self._plan, self._models)),
@@ -179,13 +156,21 @@ class _Estimate:
                 )
                 for each in prepared
             ),
-            notes=tuple(self._notes),
+            closed_book=closed_book,
+            notes=notes(
+                self._plan,
+                self._models,
+                self._runner.prices,
+                self._tally,
+                {each.spec.label: each.problem for each in prepared if each.problem is not None},
+                embeds_here=self._is_bundled or self._is_local,
+            ),
         )
 
     # Indexing
 
     def _prepare(self, spec: StrategySpec, sources: Sequence[Source]) -> _Prepared:
-        prepared, before = _Prepared(spec), self._index_cost()
+        prepared, before = _Prepared(spec), self._tally.cost("high", INDEX_STAGES)
         strategy = registry.strategy(spec.strategy_name)
         try:
             strategy.check_models(self._models)
@@ -204,21 +189,16 @@ class _Estimate:
             if source.document.document_id not in stored:
                 self._index(source, spec, found, requests)
         prepared.passage = self._passage(prepared, sources)
-        after = self._index_cost()
+        after = self._tally.cost("high", INDEX_STAGES)
         prepared.index_cost = None if before is None or after is None else after - before
         return prepared
-
-    def _index_cost(self) -> float | None:
-        """Dollars of all indexing so far, at the high end."""
-        costs = [self._stage_estimate(name).cost_usd for name in INDEX_STAGES]
-        return _sum(None if cost is None else cost.high for cost in costs)
 
     @staticmethod
     def _high_ask(stages: Sequence[StageEstimate]) -> float | None:
         """What one question costs at the high end. Every answer that is not in the cache is one call."""
         asking = [stage for stage in stages if stage.stage in ("answers", "judge")]
         calls = max(stage.calls.expected for stage in asking)
-        total = _sum(None if stage.cost_usd is None else stage.cost_usd.high for stage in asking)
+        total = total_usd(None if stage.cost_usd is None else stage.cost_usd.high for stage in asking)
         return None if total is None else total / max(1.0, calls)
 
     def _chunks(self, source: Source, spec: StrategySpec) -> tuple[ChunkSet | None, Sequence[ChatRequest]]:
@@ -234,7 +214,7 @@ class _Estimate:
         if Need.CHAT in strategy.needs:
             asked = strategy.requests(source, strategy.parse(spec.params))
             requests = uncached(self._models.chat, asked)
-            self._stages["context"].cached += len(asked) - len(requests)
+            self._tally["context"].cached += len(asked) - len(requests)
         calls_embedder = Need.EMBEDDER in strategy.needs and self._models.embedder is not None and not self._is_bundled
         if requests or calls_embedder or Need.TOKEN_EMBEDDER in strategy.needs:
             return None, requests
@@ -277,7 +257,7 @@ class _Estimate:
             else:
                 low, expected, high = (asked.max_tokens * share for share in CONTEXT_SHARES)
                 written = Range(low=low, expected=expected, high=high)
-            self._stages["context"].add(exactly(1), exactly(size), written)
+            self._tally["context"].add(exactly(1), exactly(size), written)
             total = total.plus(written)
         return total
 
@@ -292,7 +272,7 @@ class _Estimate:
         if not missing:
             return
         amount = sum(tokens.count(text) for text in missing)
-        self._stages["embedding"].add(exactly(self._batches(len(missing), amount)), exactly(amount))
+        self._tally["embedding"].add(exactly(self._batches(len(missing), amount)), exactly(amount))
 
     def _embed_unknown(self, texts: Range, amount: Range) -> None:
         if self._is_bundled or self._is_local:
@@ -302,7 +282,7 @@ class _Estimate:
             expected=self._batches(texts.expected, amount.expected),
             high=self._batches(texts.high, amount.high),
         )
-        self._stages["embedding"].add(calls, amount)
+        self._tally["embedding"].add(calls, amount)
 
     def _batches(self, texts: float, amount: float) -> int:
         limits = self._batch_limits
@@ -386,11 +366,11 @@ class _Estimate:
         size = request_tokens(asked)
         passages = exactly(size - self._frames(question).answer)
         if uncached(chat, [asked]):
-            self._stages["answers"].add(exactly(1), exactly(size), self._answer_tokens)
+            self._tally["answers"].add(exactly(1), exactly(size), self._answer_tokens)
             if judge is not None:
                 self._judge_unknown(question, passages, len(given))
             return
-        self._stages["answers"].cached += 1
+        self._tally["answers"].cached += 1
         if judge is None:
             return
         try:
@@ -402,23 +382,31 @@ class _Estimate:
         if uncached(judge, [verdict]):
             self._judge_unknown(question, passages, len(given), exactly(tokens.count(answer.text)))
         else:
-            self._stages["judge"].cached += 1
+            self._tally["judge"].cached += 1
 
-    def _ask_closed_book(self) -> None:
+    def _ask_closed_book(self) -> ClosedBookEstimate | None:
         """The questions of the closed-book baseline, whose prompts are known whole."""
         chat = self._models.chat
         if not self._plan.closed_book or chat is None:
-            return
+            return None
         judge = self._models.judge if self._plan.judge else None
+        seeds = answer_seeds(self._plan, self._models)
+        own = Tally(self._plan, self._models, self._runner.prices)
         for question in self._questions:
             asked = closed_book_request(question.question, self._limits.max_tokens, self._limits.temperature)
-            for seed in answer_seeds(self._plan, self._models):
+            for seed in seeds:
                 if uncached(chat, [replace(asked, seed=seed)]):
-                    self._stages["answers"].add(exactly(1), exactly(request_tokens(asked)), self._answer_tokens)
+                    own["answers"].add(exactly(1), exactly(request_tokens(asked)), self._answer_tokens)
                 else:
-                    self._stages["answers"].cached += 1
+                    own["answers"].cached += 1
                 if judge is not None:
-                    self._judge_unknown(question, exactly(0), 0)
+                    self._judge_unknown(question, exactly(0), 0, stage=own["judge"])
+        self._tally.include(own)
+        return ClosedBookEstimate(
+            answers=len(self._questions) * len(seeds),
+            calls=own["answers"].calls.plus(own["judge"].calls),
+            cost_usd=own.cost("expected"),
+        )
 
     def _ask_unknown(self, prepared: _Prepared, question: Question, judge: ChatModel | None) -> None:
         cap, k = self._limits.context_tokens, self._plan.top_k
@@ -427,18 +415,20 @@ class _Estimate:
             expected=min(cap, k * prepared.passage.expected),
             high=min(cap, k * prepared.passage.high),
         )
-        self._stages["answers"].add(
+        self._tally["answers"].add(
             exactly(1), passages.plus(exactly(self._frames(question).answer)), self._answer_tokens
         )
         if judge is not None:
             self._judge_unknown(question, passages, k)
 
-    def _judge_unknown(self, question: Question, passages: Range, count: int, answer: Range | None = None) -> None:
+    def _judge_unknown(
+        self, question: Question, passages: Range, count: int, answer: Range | None = None, stage: Calls | None = None
+    ) -> None:
         """One verdict on an answer from `count` passages with so many tokens."""
         said = answer or self._answer_tokens.times(ANSWER_SHARE)
         frame = exactly(self._frames(question).judge)
         once = passages.plus(said).plus(frame)
-        self._stages["judge"].add(
+        (stage or self._tally["judge"]).add(
             Range(low=JUDGE_CALLS, expected=JUDGE_CALLS, high=JUDGE_CALLS + 1),
             Range(low=once.low, expected=once.expected, high=2 * once.high + JUDGE_TOKENS),
             _verdict_tokens(count),
@@ -453,12 +443,12 @@ class _Estimate:
         missing = uncached(judge, calls)
         for call in missing:
             size = request_tokens(call)
-            self._stages["calibration"].add(
+            self._tally["calibration"].add(
                 Range(low=JUDGE_CALLS, expected=JUDGE_CALLS, high=JUDGE_CALLS + 1),
                 Range(low=size, expected=size, high=2 * size + JUDGE_TOKENS),
                 _verdict_tokens(1),
             )
-        self._stages["calibration"].cached += len(calls) - len(missing)
+        self._tally["calibration"].cached += len(calls) - len(missing)
 
     def _extract(self, prepared: _Prepared) -> None:
         """Extractive answers compare sentences of the found text with the question."""
@@ -468,7 +458,7 @@ class _Estimate:
         found = prepared.passage.times(k * n)
         size = sum(self._runner.source(each).document.token_count for each in self._plan.document_ids)
         amount = Range(low=0.0, expected=min(size, found.expected), high=min(size, found.high))
-        self._stages["embedding"].add(Range(low=0.0, expected=n, high=n), amount)
+        self._tally["embedding"].add(Range(low=0.0, expected=n, high=n), amount)
 
     def _frames(self, question: Question) -> _Frames:
         """Tokens of the prompts of a question without answer and passages; counted once."""
@@ -494,94 +484,6 @@ class _Estimate:
         uncached: Any = getattr(self._models.embedder, "uncached", None)
         return uncached is not None and not uncached([q.question for q in self._questions], "query")
 
-    # Summing up
-
-    def _stage_estimate(self, name: StageName) -> StageEstimate:
-        stage = self._stages[name]
-        model = {
-            "context": self._models.chat,
-            "embedding": self._models.embedder,
-            "answers": answer_with(self._plan, self._models),
-            "judge": self._models.judge if self._plan.judge else None,
-            "calibration": judged_by(self._plan, self._models),
-        }[name]
-        cost: Range | None = NOTHING
-        if model is not None and stage.calls.high > 0:
-            cost = self._cost(model.model, stage, self._plan.batch and name in BATCHED)
-        return StageEstimate(
-            stage=name,
-            model=None if model is None else model.model,
-            calls=stage.calls,
-            cached_calls=stage.cached,
-            input_tokens=_whole(stage.input),
-            output_tokens=_whole(stage.output),
-            cost_usd=cost,
-        )
-
-    def _overnight_cost(self, name: StageName) -> float | None:
-        """Expected dollars of a stage at the batch price."""
-        estimate = self._stage_estimate(name)
-        if estimate.cost_usd is None:
-            return None
-        return estimate.cost_usd.expected * (1.0 if self._plan.batch else self._runner.prices.batch_factor)
-
-    def _cost(self, model: str, stage: _Stage, batch: bool) -> Range | None:
-        prices = self._runner.prices
-        values = [
-            prices.cost(model, round(getattr(stage.input, each)), round(getattr(stage.output, each)), batch=batch)
-            for each in ("low", "expected", "high")
-        ]
-        if any(value is None for value in values):
-            return None
-        low, expected, high = (float(value or 0.0) for value in values)
-        return Range(low=low, expected=expected, high=high)
-
-    def _note(
-        self,
-        stages: Sequence[StageEstimate],
-        prepared: Sequence[_Prepared],
-        expected: float | None,
-        high: float | None,
-    ) -> None:
-        plan, notes = self._plan, self._notes
-        notes.extend(f"{each.spec.label} will fail: {each.problem}" for each in prepared if each.problem)
-        for stage in stages:
-            if stage.cost_usd is None:
-                notes.append(
-                    f"The price of {stage.model} ({stage.stage}) is not known, so the cost is not either. Name it in PRICES_FILE."
-                )
-        cached = sum(stage.cached_calls for stage in stages)
-        if cached:
-            notes.append(f"{cached:,} calls are answered from the cache and cost nothing.")
-        if self._is_bundled or self._is_local:
-            notes.append("Embeddings are computed on this machine: no calls, no cost.")
-        if plan.batch:
-            prices = self._runner.prices
-            notes.append(
-                f"Answers and verdicts go through the provider's batch endpoint: each stage ends within a day, at {prices.batch_factor:.0%} "
-                f"of the price (table of {prices.as_of}). Contexts and embeddings are asked for directly."
-            )
-        if plan.answers and self._models.chat is None:
-            notes.append("Answers are extractive, no model writes them.")
-        if plan.judge and self._models.judge is None:
-            notes.append("There is no judge model, so answers are not judged. Set OPENAI_API_KEY or JUDGE_BASE_URL.")
-        elif plan.judge and answer_with(plan, self._models) is None:
-            notes.append("Only answers that a model wrote are judged, and none will be.")
-        if plan.repeats > 1 and answer_with(plan, self._models) is None:
-            notes.append("Repeats change nothing without a chat model, so each question is asked once.")
-        if plan.budget_usd is None:
-            return
-        if high is None:
-            notes.append("The budget cannot be kept while a price is unknown, so the benchmark will not start.")
-        elif expected is not None and expected > plan.budget_usd:
-            notes.append(
-                f"The expected cost of ${expected:.4f} is above the budget of ${plan.budget_usd:.4f}: the run would stop before its end and keep what is finished."
-            )
-        elif high > plan.budget_usd:
-            notes.append(
-                f"At the high end (${high:.4f}) the budget of ${plan.budget_usd:.4f} would stop the run before its end."
-            )
-
 
 def _verdict_tokens(passages: int) -> Range:
     """Tokens of a judge's reply; at the high end it is asked for twice and as long as it may be."""
@@ -595,12 +497,3 @@ def _empty_hits(count: int) -> list[RetrievedChunk]:
         RetrievedChunk.model_construct(rank=rank, delivered_span=Span(0, 0), delivered_text="")
         for rank in range(1, count + 1)
     ]
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    found = list(values)
-    return None if any(value is None for value in found) else math.fsum(value or 0.0 for value in found)
-
-
-def _whole(amount: Range) -> Range:
-    return Range(low=round(amount.low), expected=round(amount.expected), high=round(amount.high))

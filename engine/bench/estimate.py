@@ -57,6 +57,17 @@ class SpecEstimate(Record):
     """Dollars of making it searchable, at the high end; None when a price is unknown."""
 
 
+class ClosedBookEstimate(Record):
+    """The closed-book baseline in a dry run: every question answered without documents."""
+
+    answers: int
+    """Questions x repeats."""
+    calls: Range
+    """Answers and their verdicts, as far as no cache has them; part of the stages."""
+    cost_usd: float | None
+    """Expected dollars of those calls, part of the whole; None when a price is unknown."""
+
+
 class DryRun(Record):
     """A benchmark in numbers, before it runs."""
 
@@ -75,8 +86,27 @@ class DryRun(Record):
     """Questions x strategies x repeats."""
     stages: tuple[StageEstimate, ...]
     specs: tuple[SpecEstimate, ...]
+    closed_book: ClosedBookEstimate | None = None
+    """None: the plan asks for none, or there is no chat model."""
     notes: tuple[str, ...] = ()
     """What a reader should know, one sentence each."""
 
     def stage(self, name: StageName) -> StageEstimate:
         return next(stage for stage in self.stages if stage.stage == name)
+
+    def answers_in_words(self) -> str:
+        """What would be answered, without a full stop."""
+        words = (
+            f"{_counted(self.cells, 'answer')} to {_counted(self.questions, 'question')} "
+            f"under {_counted(len(self.specs), 'strategy', 'strategies')}"
+        )
+        book = self.closed_book
+        if book is None:
+            return words
+        cost = "price unknown" if book.cost_usd is None else f"{book.cost_usd:.4f} USD" if book.cost_usd else "no cost"
+        calls = _counted(round(book.calls.expected), "call")
+        return f"{words}, and {_counted(book.answers, 'closed-book answer')} without documents ({calls}, {cost})"
+
+
+def _counted(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -89,6 +89,30 @@ def test_what_the_cache_answers_costs_nothing(served: Workbench) -> None:
     assert more.stage("answers").calls == exact(18)
 
 
+def test_answers_of_the_closed_book_are_named_with_calls_and_cost(served: Workbench, fake_openai: FakeOpenAI) -> None:
+    chosen = plan(served).model_copy(update={"closed_book": True, "repeats": 2})
+    without = served.dry_run(chosen.model_copy(update={"closed_book": False}))
+    assert without.closed_book is None
+    assert without.answers_in_words() == "36 answers to 6 questions under 3 strategies"
+    estimate = served.dry_run(chosen)
+    book = estimate.closed_book
+    assert book is not None
+    assert (book.answers, book.calls) == (12, Range(low=24, expected=24, high=36))
+    assert estimate.estimated_calls == without.estimated_calls + 24
+    assert book.cost_usd is not None
+    assert estimate.estimated_cost_usd == pytest.approx((without.estimated_cost_usd or 0.0) + book.cost_usd)
+    said = f"under 3 strategies, and 12 closed-book answers without documents (24 calls, {book.cost_usd:.4f} USD)"
+    assert estimate.answers_in_words().endswith(said)
+    alone = served.dry_run(chosen.model_copy(update={"answers": False, "judge": False, "repeats": 1}))
+    assert alone.estimated_calls == alone.stage("embedding").calls.expected + alone.stage("context").calls.expected + 6
+    # Answers that are the closed book's alone are priced as well.
+    assert alone.stage("answers").model == "gpt-4o-mini"
+    cost = alone.stage("answers").cost_usd
+    assert alone.closed_book is not None
+    assert cost is not None
+    assert alone.closed_book.cost_usd == cost.expected > 0
+
+
 def test_local_models_cost_nothing_and_say_so() -> None:
     with Workbench.open() as workbench:
         estimate = workbench.dry_run(local_plan(workbench, repeats=3, judge=True))
