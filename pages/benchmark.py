@@ -11,6 +11,7 @@ from app.states import bench, empty, guard, heading, stale
 from app.text import counted, plain
 from app.trust import beside_scores, calibration_of, judge_panel
 from engine import Workbench
+from engine.bench.conclude import answers_there
 from engine.bench.summary import JUDGE
 from engine.records import Experiment, Query
 
@@ -146,8 +147,7 @@ def watch(workbench: Workbench, job_id: str) -> None:
 def outcome(experiment: Experiment) -> None:
     """Partial and failed runs: what happened, what was kept, what to do."""
     if experiment.status in ("cancelled", "failed"):
-        done = len(experiment.cells)
-        whole = len(experiment.questions) * len(experiment.specs) * experiment.plan.repeats
+        done, whole = answers_there(experiment)
         reason = f" {experiment.error}" if experiment.error else ""
         st.warning(
             plain(f"This run is {experiment.status}: {done} of {whole} answers are kept.{reason}"),

@@ -36,5 +36,31 @@ def conclude(experiment: Experiment) -> Statistics:
         baseline=baseline,
         comparisons=recommend.compare(experiment, compared_metrics(experiment), baseline),
         verdict=verdict,
-        recommendation=in_words(verdict),
+        recommendation=_partial(experiment, verdict.n) + in_words(verdict),
     )
+
+
+def conclusions(experiment: Experiment) -> Statistics | None:
+    """What an experiment says, also where its run broke off before that was stored. None: it still runs, or has no answer."""
+    if experiment.statistics is not None or experiment.status == "running" or not experiment.cells:
+        return experiment.statistics
+    return conclude(experiment)
+
+
+def answers_there(experiment: Experiment) -> tuple[int, int]:
+    """Answers under its strategies that are stored, and how many a whole run has. A strategy that failed is asked for none."""
+    failed = {result.spec.spec_id for result in experiment.results if result.status == "failed"}
+    asked = {spec.spec_id for spec in experiment.specs} - failed
+    # Extractive answers never vary and are asked for once.
+    repeats = experiment.plan.repeats if experiment.plan.answers and experiment.llm_model is not None else 1
+    whole = len(asked) * len(experiment.questions) * repeats
+    return min(whole, sum(cell.spec_id in asked for cell in experiment.cells)), whole
+
+
+def _partial(experiment: Experiment, compared: int) -> str:
+    """How the words about a run begin that lacks answers; empty for a whole run. `compared`: questions they rest on."""
+    there, whole = answers_there(experiment)
+    if there == whole:
+        return ""
+    questions = len(experiment.questions)
+    return f"Partial, resting on {compared:,} of {questions:,} questions, as only {there:,} of {whole:,} answers are there: "

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from engine.bench.conclude import conclusions
 from engine.bench.dry_run import DryRun
 from engine.cli.backend import Backend, Order, find_experiment
 from engine.cli.local import Local
@@ -172,8 +173,9 @@ def print_experiment(experiment: Experiment) -> None:
     print_table(
         ("strategy", "chunks", *SHOWN_METRICS, "n"), rows, f"{experiment.name}: {len(experiment.questions)} questions"
     )
-    if experiment.statistics is not None:
-        say(experiment.statistics.recommendation)
+    concluded = conclusions(experiment)
+    if concluded is not None:
+        say(concluded.recommendation)
 
 
 def _print_estimate(estimate: DryRun) -> None:
@@ -199,4 +201,4 @@ def _print_estimate(estimate: DryRun) -> None:
     night = estimate.overnight_cost_usd
     if night is not None and estimate.estimated_cost_usd is not None and night < estimate.estimated_cost_usd:
         print(f"Overnight (--batch) about {night:.4f} USD.")
-    print(f"{estimate.cells:,} answers, {estimate.estimated_calls:,} calls, {cost}. Nothing was called.")
+    print(f"{estimate.answers_in_words()}. {estimate.estimated_calls:,} calls, {cost}. Nothing was called.")

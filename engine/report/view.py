@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine import recommend, stats
+from engine.bench.conclude import conclusions
 from engine.bench.history import direction
 from engine.bench.summary import JUDGE
 from engine.errors import BadParameter
@@ -110,8 +111,10 @@ class View:
 
 def view(experiment: Experiment, note: str = "") -> View:
     """The report of an experiment; its cells may come without their queries."""
+    statistics = conclusions(experiment)
+    experiment = experiment.model_copy(update={"statistics": statistics})
+    why_not = "This run has not ended" if experiment.status == "running" else "This run ended before its first answer"
     labels = labels_of(experiment)
-    statistics = experiment.statistics
     verdict = statistics.verdict if statistics else None
     metric = verdict.metric if verdict and verdict.metric else recommend.primary_metric(experiment) or ""
     values = {result.spec.spec_id: {each.metric: each for each in result.metrics} for result in experiment.results}
@@ -121,7 +124,7 @@ def view(experiment: Experiment, note: str = "") -> View:
         created=f"{experiment.created_at:%Y-%m-%d %H:%M} UTC",
         status=experiment.status,
         error=experiment.error or "",
-        recommendation=statistics.recommendation if statistics else "This run has not ended, so nothing is concluded.",
+        recommendation=statistics.recommendation if statistics else f"{why_not}, so nothing is concluded.",
         note=note,
         metric=metric,
         metric_title=title_of(metric) if metric else "",

@@ -184,13 +184,23 @@ def test_the_view_says_what_was_not_scored_and_marks_the_proposal() -> None:
     assert seen.charts["differences"][0]["verdict"] == "better"
 
 
-def test_a_run_that_was_stopped_says_so() -> None:
-    stopped = experiment("one", {"sentence": [0.5]}).model_copy(
-        update={"status": "cancelled", "error": "The run stopped at its budget.", "statistics": None}
+def test_a_run_that_was_stopped_says_so_and_how_much_it_rests_on() -> None:
+    whole = experiment("one", {"sentence": [0.5, 1.0], "paragraph": [0.5, 0.0]})
+    stopped = whole.model_copy(
+        update={
+            "status": "cancelled",
+            "error": "The run stopped at its budget.",
+            "statistics": None,
+            "cells": whole.cells[:3],
+        }
     )
     seen = view(stopped)
     assert (seen.status, seen.error) == ("cancelled", "The run stopped at its budget.")
-    assert "nothing is concluded" in seen.recommendation
+    partial = "Partial, resting on 1 of 2 questions, as only 3 of 4 answers are there: Too few questions"
+    assert seen.recommendation.startswith(partial)
+    assert view(whole).recommendation.startswith("Too few questions")
+    empty = view(stopped.model_copy(update={"cells": ()}))
+    assert empty.recommendation == "This run ended before its first answer, so nothing is concluded."
 
 
 def test_the_excerpt_stands_around_the_evidence(workbench: Workbench, stored: Experiment) -> None:
