@@ -64,10 +64,15 @@ def ended(workbench: Workbench, experiment_id: str) -> Experiment:
     return workbench.experiment(experiment_id)
 
 
+def long_plan(workbench: Workbench) -> Plan:
+    """Enough cells that many are still to be asked when the first is finished."""
+    return plan(workbench).model_copy(update={"repeats": 6})
+
+
 def clean(tmp_path: Path, server: FakeOpenAI) -> Experiment:
-    """The same benchmark undisturbed."""
+    """The long benchmark undisturbed."""
     with environment(variables(server, tmp_path / "clean")), Workbench.open() as workbench:
-        return workbench.benchmark(plan(workbench))
+        return workbench.benchmark(long_plan(workbench))
 
 
 def test_a_server_that_goes_down_stops_the_run_in_words_and_only_the_rest_is_paid_for_later(
@@ -78,7 +83,7 @@ def test_a_server_that_goes_down_stops_the_run_in_words_and_only_the_rest_is_pai
             fake_openai.fault("server_error")
 
     with pytest.raises(ModelCallFailed):
-        served.benchmark(plan(served), shut)
+        served.benchmark(long_plan(served), shut)
     (summary,) = served.experiments()
     assert summary.status == "failed"
     assert summary.error
@@ -264,8 +269,13 @@ def test_cancelling_keeps_what_is_finished_and_the_rest_is_done_later(workbench:
     stopped = workbench.experiment(experiment.experiment_id)
     assert stopped.status == "cancelled"
     assert 0 < len(stopped.cells) < 2 * NUMBER
+    assert stopped.statistics is not None
+    partial = f"questions, as only {len(stopped.cells)} of {2 * NUMBER} answers are there: "
+    assert partial in stopped.statistics.recommendation
     workbench.resume(experiment.experiment_id)
     resumed = ended(workbench, experiment.experiment_id)
+    assert resumed.statistics is not None
+    assert resumed.statistics.recommendation.startswith("Too few questions")
     assert [cell for cell in resumed.cells if cell in stopped.cells] == list(stopped.cells)
     assert outcome(resumed) == outcome(workbench.benchmark(chosen))
 
