@@ -17,7 +17,7 @@ from app.api import jobs, problems
 from app.api.answers import Bench, Id, Page, Pages, RespondAsync, address, answer, dumped, patient, quick
 from app.api.schemas import BenchmarkBody, specs_of
 from engine.bench.dry_run import DryRun
-from engine.errors import BadRequest
+from engine.errors import BadRequest, StoreUnavailable
 from engine.records import Experiment, Plan, QuestionSet
 from engine.report import Exported, Format
 from engine.store import ExperimentSummary, Job
@@ -119,17 +119,22 @@ def _written(bench: Workbench, experiment_id: str, kind: Format) -> tuple[Export
     """The export as a temporary file without a name, which is gone when it is closed.
 
     It is written before the answer begins, so that the answer is the whole file or says what is wrong, and no slow client keeps
-    the database waiting.
+    the database waiting. Raises NotFound, StoreUnavailable.
     """
     exported = bench.export(experiment_id, kind)
-    file = tempfile.TemporaryFile()  # noqa: SIM115
     try:
-        exported.write(file)
-        file.flush()
-        file.seek(0)
-    except BaseException:
-        file.close()
-        raise
+        file = tempfile.TemporaryFile()  # noqa: SIM115
+        try:
+            exported.write(file)
+            file.seek(0)
+        except BaseException:
+            file.close()
+            raise
+    except OSError as error:
+        raise StoreUnavailable(
+            f"The export cannot be written to the server's temporary folder: {error.strerror}. The experiment is as it was. "
+            "Make room there, or start the app with TMPDIR set to another folder."
+        ) from None
     return exported, file
 
 

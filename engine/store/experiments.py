@@ -231,6 +231,7 @@ class ExperimentRecords(Database):
         with self.read() as connection:
             rows = connection.execute(select(*key).where(of_experiment))
             keys = [(spec_id, question_id, repeat) for spec_id, question_id, repeat in rows]
+            _require(connection, experiment.experiment_id)
         place_of = _order(experiment)
         keys.sort(key=lambda each: place_of(*each))
         for start in range(0, len(keys), _BATCH):

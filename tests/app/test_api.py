@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import tempfile
 import threading
 import time
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -278,7 +280,9 @@ def test_who_waits_is_told_when_the_app_stops(
     assert [job.state for job in bench.jobs()] == ["queued"]
 
 
-def test_report_and_exports_are_files_in_which_no_script_runs(client: TestClient, law: str) -> None:
+def test_report_and_exports_are_files_in_which_no_script_runs(
+    client: TestClient, bench: Workbench, law: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     address = client.post("/benchmarks", json={"question": FEE, "specs": ["recursive"]}).headers["location"]
     report = client.get(f"{address}/report")
     assert report.headers["content-type"] == "text/html; charset=utf-8"
@@ -287,6 +291,15 @@ def test_report_and_exports_are_files_in_which_no_script_runs(client: TestClient
     export = client.get(f"{address}/export", params={"format": "csv"})
     assert export.headers["content-disposition"].startswith("attachment; filename*=UTF-8''")
     assert "recursive 512/50" in export.text
+    for kind in ("json", "csv"):
+        sent = client.get(f"{address}/export", params={"format": kind})
+        assert sent.content == bench.export(address.rpartition("/")[2], kind).data
+        assert int(sent.headers["content-length"]) == len(sent.content)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    refused = client.get(f"{address}/export")
+    assert (refused.status_code, refused.json()["type"]) == (503, "urn:chunkscope:store-unavailable")
+    assert "temporary folder: No such file or directory" in refused.json()["detail"]
 
 
 # Form of the answers

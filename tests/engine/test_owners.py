@@ -116,6 +116,28 @@ def test_what_is_shared_can_be_read_and_used_and_not_changed(ann: Workbench, ben
         ben.document(document_id)
 
 
+def test_own_and_shared_experiments_are_compared_and_exported_and_no_others(ann: Workbench, ben: Workbench) -> None:
+    plan = planned(ann)
+    first = ann.benchmark(plan).experiment_id
+    second = ann.benchmark(plan.model_copy(update={"top_k": 1})).experiment_id
+    compared = ann.compare([first, second])
+    assert (compared.experiment_ids, compared.common_questions) == ((first, second), 1)
+    ann.share("question set", plan.question_set_id)
+    ann.share("document", plan.document_ids[0])
+    own = ben.benchmark(plan).experiment_id
+    with pytest.raises(NotFound):
+        ben._store.read_cells(ann.experiment(first, cells=False))
+    for pair in ([first, own], [own, first]):
+        with pytest.raises(NotFound, match=first):
+            ben.compare(pair)
+    ann.share("experiment", first)
+    for pair in ([first, own], [own, first]):
+        assert ben.compare(pair).experiment_ids == tuple(pair)
+    assert ben.export(first, "json").data == ann.export(first, "json").data
+    with pytest.raises(NotFound, match=second):
+        ben.compare([first, second])
+
+
 def test_two_owners_of_the_same_file_do_not_notice_each_other(ann: Workbench, ben: Workbench) -> None:
     document = ann.add_document(LAW, "law.md").document
     ann.index([document.document_id], [ann.spec("sentence")])
