@@ -66,15 +66,15 @@ def deliver(
             note = f"delivered with hit {earlier}"
             results.append(RetrievedChunk(chunk=chunk, score=hit.score, rank=rank, note=note))
             continue
+        # A deep ranking goes on over many documents after the budget is full; none of them is opened.
+        window: Span | None = None
+        body = ""
         if unit == chunk.span and chunk.token_count <= left:
             window, spent, whole, body = unit, chunk.token_count, chunk.token_count, chunk.text
         elif left > 0:
             text = documents(chunk.document_id).text
             window, spent, whole = _window(text, unit, chunk.evidence_span, left)
-            body = None if window is None else window.slice(text)
-        else:
-            # A deep ranking goes on over many documents after the budget is full; none of them is opened.
-            window, body = None, None
+            body = "" if window is None else window.slice(text)
         if window is None:
             results.append(
                 RetrievedChunk(chunk=chunk, score=hit.score, rank=rank, note="not delivered: the budget is full")

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from engine import memory
 from engine.answer import SentenceVectors
 from engine.asking import Limits
 from engine.bench import closed_book, overnight, summary
@@ -455,6 +456,7 @@ class _Work:
             self._stop(error)
         finally:
             asking.opened.give_up()
+            memory.give_back()
             if isinstance(asking.opened, OpenSpec):
                 self._room.release()
 
