@@ -105,15 +105,15 @@ def chunks(chunk_set: ChunkSet) -> pd.DataFrame:
     )
 
 
-def families(document: Document, found: Sequence[Family]) -> pd.DataFrame:
+def families(document: Document, found: Sequence[Family], tokens: TokenMap) -> pd.DataFrame:
     """One row per parent, followed by its children, indented. Offsets are characters of the canonical text."""
     rows: list[dict[str, object]] = []
     for number, family in enumerate(found, start=1):
+        name = f": {family.name}" if family.name else ""
         rows.append(
             {
-                "part": f"Parent {number}" + (f": {family.name}" if family.name else ""),
-                "children": len(family.children),
-                "tokens": None,
+                "part": f"Parent {number}{name} ({counted(len(family.children), 'chunk')})",
+                "tokens": tokens.share(family.span.start, family.span.end),
                 "characters": family.span.length,
                 "start": family.span.start,
                 "end": family.span.end,
@@ -123,7 +123,6 @@ def families(document: Document, found: Sequence[Family]) -> pd.DataFrame:
         rows += [
             {
                 "part": f"\u2003Chunk {child.chunk_index + 1}",
-                "children": None,
                 "tokens": child.token_count,
                 "characters": child.character_count,
                 "start": child.evidence_span.start,
@@ -132,10 +131,7 @@ def families(document: Document, found: Sequence[Family]) -> pd.DataFrame:
             }
             for child in family.children
         ]
-    whole = {"children": "Int64", "tokens": "Int64"}
-    return pd.DataFrame(rows, columns=["part", "children", "tokens", "characters", "start", "end", "text"]).astype(
-        whole
-    )
+    return pd.DataFrame(rows, columns=["part", "tokens", "characters", "start", "end", "text"])
 
 
 def _beginning(text: str) -> str:

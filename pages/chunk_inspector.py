@@ -326,7 +326,7 @@ with guard():
         row = None if pane.chosen is None else families.row_of_chunk(found_families, pane.chosen)
         st.session_state[key] = {"selection": {"rows": [] if row is None else [row], "columns": [], "cells": []}}
         st.dataframe(
-            tables.families(document, found_families),
+            tables.families(document, found_families, workbench.tokens(document.document_id)),
             hide_index=True,
             height=420,
             on_select=functools.partial(inspector.choose_in_families, pane, found_families),

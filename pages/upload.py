@@ -270,7 +270,7 @@ chosen = picker.selectbox(
 def editor(question_set: QuestionSet) -> None:
     """The questions as a table to edit; saving looks the evidence up again."""
     frame = pd.DataFrame(question_rows(question_set))
-    frame.insert(3, "state", [tables.evidence_state(question, order) for question in question_set.questions])
+    frame.insert(1, "state", [tables.evidence_state(question, order) for question in question_set.questions])
     changed = st.data_editor(
         frame,
         num_rows="dynamic",
@@ -282,7 +282,7 @@ def editor(question_set: QuestionSet) -> None:
             "answer": st.column_config.TextColumn("Expected answer", width="medium"),
             "evidence": st.column_config.ListColumn("Evidence quotes", width="large"),
             "state": st.column_config.TextColumn(
-                "What became of it", width="medium", disabled=True, help="Looked up when the set was stored."
+                "Evidence found", width="medium", disabled=True, help="Looked up when the set was stored."
             ),
             "document": st.column_config.TextColumn("Document"),
             "answerable": st.column_config.CheckboxColumn("Answerable", default=True),

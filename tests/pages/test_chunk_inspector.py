@@ -138,16 +138,19 @@ def test_parents_stand_above_their_children(open_page: Open, law: str, workbench
         strategies="recursive;parent_child:child=sentence",
     )
     table = app.dataframe[-1].value
-    parents = table[table["children"].notna()]
-    assert parents["part"].tolist() == ["Parent 1: Fees > Article 1", "Parent 2: Fees > Article 2"]
-    assert sum(parents["children"]) == len(chunks)
-    expected = [f"\u2003Chunk {number}" for number in range(1, len(chunks) + 1)]
-    assert table[table["children"].isna()]["part"].tolist() == expected
-    for _, row in parents.iterrows():
-        below = table.loc[row.name + 1 : row.name + row["children"]]
-        assert below["children"].isna().all()
-        assert below["start"].min() >= row["start"]
-        assert below["end"].max() <= row["end"]
+    first, second = (len(family.children) for family in families.families(workbench.chunk(law, spec)))
+    children = [f"\u2003Chunk {number}" for number in range(1, len(chunks) + 1)]
+    assert first + second == len(chunks)
+    assert table["part"].tolist() == [
+        f"Parent 1: Fees > Article 1 ({first} chunks)",
+        *children[:first],
+        f"Parent 2: Fees > Article 2 ({second} chunks)",
+        *children[first:],
+    ]
+    for parent, below in ((table.loc[0], table.loc[1:first]), (table.loc[first + 1], table.loc[first + 2 :])):
+        assert below["start"].min() >= parent["start"]
+        assert below["end"].max() <= parent["end"]
+        assert below["tokens"].max() < parent["tokens"]
     assert f"2 parents of {len(chunks)} chunks." in words(app)
     # A strategy without parents takes the section away again.
     app.selectbox(key="inspector.1.strategy").set_value("sentence").run()

@@ -79,6 +79,7 @@ def test_questions_are_read_and_lost_evidence_is_named(open_page: Open, workbenc
 
 def test_evidence_whose_document_is_gone_is_said_with_what_to_do(open_page: Open, workbench: Workbench) -> None:
     text = b"# Dues\n\nThe due is 70 euros.\n\n# Rates\n\nThe rate is 5 percent.\n\nThe rate is 5 percent.\n"
+    workbench.add_document(b"# Fees\n\nThe annual fee is 300 euros.\n", "law.md")
     gone = workbench.add_document(text, "dues.md").document.document_id
     rows = [
         {"question": "How high is the due?", "evidence": ["The due is 70 euros.", "Nobody wrote this."]},
