@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pandas as pd
@@ -12,7 +13,7 @@ from app import result_charts, results
 from engine import Workbench
 from engine.bench import closed_book
 from engine.records import Experiment, SpecResult
-from engine.report.html import render
+from engine.report.html import write_html
 from engine.report.tables import strategy_rows
 from tests.pages.conftest import Open, words
 
@@ -221,7 +222,9 @@ def test_the_closed_book_stands_beside_the_strategies_and_is_compared_with_none(
     assert label in set(results.thresholds(both)["strategy"])
     assert label not in set(results.wins(both, "mrr")["strategy"])
     assert [row["strategy"] for row in strategy_rows(both)][-1] == label
-    page = render(both, lambda spec_id, question_id: None)
+    written = io.BytesIO()
+    write_html(both, lambda spec_id, question_id: None, written)
+    page = written.getvalue().decode()
     assert label in page
 
 
