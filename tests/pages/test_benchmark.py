@@ -234,3 +234,24 @@ def test_the_closed_book_waits_for_a_chat_model(open_page: Open, experiment: Exp
 
 def test_a_night_waits_for_a_chat_model(open_page: Open, experiment: Experiment) -> None:
     assert open_page("benchmark").toggle(key="benchmark.batch").disabled
+
+
+def test_a_run_that_broke_off_says_what_its_conclusion_rests_on(
+    open_page: Open, workbench: Workbench, experiment: Experiment
+) -> None:
+    store, broken = workbench._store, "broken-off"
+    begun = {"experiment_id": broken, "status": "running", "finished_at": None, "statistics": None}
+    store.create_experiment(experiment.model_copy(update={**begun, "results": (), "cells": ()}))
+    store.add_results(broken, experiment.results[:2])
+    first = experiment.specs[0].spec_id
+    kept = [cell for cell in experiment.cells if cell.spec_id == first]
+    kept += [cell for cell in experiment.cells if cell.spec_id == experiment.specs[1].spec_id][:5]
+    store.add_cells(broken, kept)
+    store.finish_experiment(broken, "failed", "The index is gone.")
+    try:
+        app = open_page("benchmark", experiment=broken)
+        said = "Partial, resting on 5 of 12 questions, as only 17 of 36 answers are there: Too few questions"
+        assert any(each.value.startswith(said) for each in app.text)
+        assert "17 of 36 answers are kept" in words(app).replace("\\", "")
+    finally:
+        workbench.delete_experiment(broken)
