@@ -333,6 +333,7 @@ with guard():
             selection_mode="single-row",
             key=key,
             alt=f"Parents of {pane.spec.label}, each with its chunks below it",
+            column_config={"part": st.column_config.TextColumn("part", width="medium")},
         )
     elif section == "Summaries":
         pane = one_pane("inspector.summaries_of")

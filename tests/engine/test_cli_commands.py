@@ -157,6 +157,20 @@ def test_question_sets_are_validated_with_an_exit_code(anywhere: Run, law: Path,
     assert json.loads(out)["usable"] is False
 
 
+def test_evidence_of_a_deleted_document_is_an_error(anywhere: Run, law: Path, questions: Path, tmp_path: Path) -> None:
+    anywhere("documents", "add", law)
+    anywhere("questions", "validate", questions)
+    questions.unlink()
+    other = tmp_path / "other.md"
+    other.write_text("# Dues\n\nNothing of fees.\n", encoding="utf-8")
+    anywhere("documents", "add", other)
+    anywhere("documents", "delete", "law.md")
+    code, out, err = anywhere("questions", "validate", "questions.json")
+    assert code == 3
+    assert out.startswith("error\tHow high is the annual fee?\tEvidence 1 ")
+    assert "0 of 1 quotes found, 1 errors" in err
+
+
 def test_questions_are_drafted_and_stored(anywhere: Run, samples: Path) -> None:
     anywhere("documents", "add", samples / "manual.md")
     code, out, err = anywhere("questions", "draft", "--count", 3, "--json")
