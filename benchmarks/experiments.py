@@ -1,6 +1,7 @@
 """Benchmarks as durable experiments: kills, dry run, History, comparison, throughput, scale. Run from the repository:
 
     python -m benchmarks.experiments --dry-run --history --latency
+    python -m benchmarks.experiments --exports 500
     python -m benchmarks.experiments --kills 20
     python -m benchmarks.experiments --scale --documents 20 --pages 300 --questions 500
 
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+import tracemalloc
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +30,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from engine import Workbench
+from engine import Workbench, report
 from engine.bench.run import Event
 from engine.models import StrategySpec
 from engine.records import Experiment
@@ -97,8 +99,8 @@ def dry_run() -> None:
             )
 
 
-def many_experiments(workbench: Workbench, count: int) -> list[str]:
-    """Copies of one experiment of 14 specs x 100 questions under other ids."""
+def measured(workbench: Workbench, count: int) -> Experiment:
+    """The sample's questions under 14 specs, repeated until there are so many; not stored."""
     question_set = workbench.load_samples()
     names = [
         strategy.name for strategy in workbench.strategies() if not strategy.needs & {Need.CHAT, Need.TOKEN_EMBEDDER}
@@ -109,18 +111,28 @@ def many_experiments(workbench: Workbench, count: int) -> list[str]:
         for size in range(128, 128 + 32 * (14 - len(specs)), 32)
     ]
     first = workbench.benchmark(workbench.plan(question_set.question_set_id, specs, name="Measured"))
-    # Questions repeat to a hundred, so that every experiment has 14 x 100 cells.
-    missing = 100 - len(first.questions)
-    extra = [
-        question.model_copy(update={"question_id": f"{question.question_id}-again"})
-        for question in first.questions[:missing]
-    ]
-    cells = [
-        cell.model_copy(update={"question_id": f"{cell.question_id}-again"})
-        for cell in first.cells
-        if cell.question_id in {q.question_id for q in first.questions[:missing]}
-    ]
-    whole = first.model_copy(update={"questions": (*first.questions, *extra), "cells": (*first.cells, *cells)})
+    questions, cells = list(first.questions), list(first.cells)
+    for again in range(1, 1 + count // len(first.questions)):
+        names_of = {
+            question.question_id: f"{question.question_id}-{again}"
+            for question in first.questions[: count - len(questions)]
+        }
+        questions += [
+            each.model_copy(update={"question_id": names_of[each.question_id]})
+            for each in first.questions
+            if each.question_id in names_of
+        ]
+        cells += [
+            each.model_copy(update={"question_id": names_of[each.question_id]})
+            for each in first.cells
+            if each.question_id in names_of
+        ]
+    return first.model_copy(update={"questions": tuple(questions), "cells": tuple(cells)})
+
+
+def many_experiments(workbench: Workbench, count: int) -> list[str]:
+    """Copies of one experiment of 14 specs x 100 questions under other ids."""
+    first = measured(workbench, 100)
     store, ids = workbench._store, [f"{number:032x}" for number in range(count)]
     for number, experiment_id in enumerate(ids):
         change = {
@@ -128,7 +140,7 @@ def many_experiments(workbench: Workbench, count: int) -> list[str]:
             "created_at": first.created_at + timedelta(minutes=number),
             "plan": first.plan.model_copy(update={"name": f"Run {number}"}),
         }
-        copy = whole.model_copy(update=change)
+        copy = first.model_copy(update=change)
         if number == 0:
             store.create_experiment(copy)
             continue
@@ -156,7 +168,25 @@ def history(count: int) -> None:
         timed("Compare 2", lambda: workbench.compare(ids[:2]))
         timed("Compare 4", lambda: workbench.compare(ids[:4]))
         timed("Gate", lambda: workbench.check(ids[0], ids[1], "recall@1000tok", 0.02))
-        timed("Report, HTML", lambda: workbench.export(ids[0], "html"))
+        timed("Report, HTML", lambda: workbench.export(ids[0], "html").data)
+
+
+def exports(questions: int) -> None:
+    """Every export of an experiment of 14 specs: its size, and the most memory that writing it to a file took."""
+    with folder() as path, Workbench.open() as workbench:
+        whole = measured(workbench, questions).model_copy(update={"experiment_id": "0" * 32})
+        workbench._store.create_experiment(whole)
+        print(f"{len(whole.cells):,} cells")
+        del whole
+        for kind in report.FORMATS:
+            cpu = time.process_time()
+            tracemalloc.start()
+            with (path / kind).open("wb") as out:
+                workbench.export("0" * 32, kind).write(out)
+            peak = tracemalloc.get_traced_memory()[1] / 1e6
+            tracemalloc.stop()
+            size = (path / kind).stat().st_size / 1e6
+            print(f"{kind:<20} {size:>7.1f} MB, peak {peak:>7.1f} MB, {time.process_time() - cpu:>5.1f} s CPU traced")
 
 
 def timed(name: str, work: object) -> None:
@@ -305,6 +335,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=0, help="runs to kill at a random moment")
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--history", type=int, nargs="?", const=200, default=0, help="experiments to store (200)")
+    parser.add_argument(
+        "--exports", type=int, nargs="?", const=500, default=0, help="questions of the experiment (500)"
+    )
     parser.add_argument("--latency", action="store_true")
     parser.add_argument("--scale", action="store_true")
     parser.add_argument("--documents", type=int, default=20)
@@ -316,6 +349,8 @@ def main() -> None:
         dry_run()
     if options.history:
         history(options.history)
+    if options.exports:
+        exports(options.exports)
     if options.latency:
         latency()
     if options.kills:
