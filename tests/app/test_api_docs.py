@@ -93,7 +93,10 @@ def test_a_benchmark_goes_on_when_its_client_hangs_up(address: str) -> None:
         while not workbench.experiments("Gone"):
             assert time.monotonic() < until
             time.sleep(0.01)
+    # The experiment is on record before its job.
+    while workbench.experiments("Gone")[0].status in ("queued", "running"):
+        assert time.monotonic() < until
+        time.sleep(0.05)
     (summary,) = workbench.experiments("Gone")
-    _wait_for(summary.experiment_id)
     experiment = workbench.experiment(summary.experiment_id)
     assert (experiment.status, experiment.request_id, len(experiment.cells)) == ("finished", "gone", 1)

@@ -144,14 +144,21 @@ class _Handler(BaseHTTPRequestHandler):
             owner.in_flight += writes
             owner.most_in_flight = max(owner.most_in_flight, owner.in_flight)
         try:
-            result = owner.answer(self.command, path, json.loads(data) if data else {})
+            status, body = (
+                200,
+                {
+                    "result": owner.answer(self.command, path, json.loads(data) if data else {}),
+                    "status": "ok",
+                    "time": 0.0,
+                },
+            )
         except Refused as error:
-            self._json(error.status, {"status": {"error": str(error)}, "time": 0.0})
-        else:
-            self._json(200, {"result": result, "status": "ok", "time": 0.0})
+            status, body = error.status, {"status": {"error": str(error)}, "time": 0.0}
         finally:
+            # Before the answer goes out: the client may send its next write as soon as it has it.
             with owner.counting:
                 owner.in_flight -= writes
+        self._json(status, body)
 
     def _json(self, status: int, body: BODY) -> None:
         self._send(status, json.dumps(body).encode(), "application/json")
