@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 import zlib
@@ -208,6 +209,19 @@ def _parse(url: str) -> URL:
 
 
 # Parameters are hidden in both: the text of an error must not hold the text of a document.
+def _use_wal(dbapi: Any, busy_seconds: float) -> None:
+    """SQLite does not wait for its lock where the journal is changed, so processes that open a new file at once would be refused."""
+    until = time.monotonic() + busy_seconds
+    while True:
+        try:
+            dbapi.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+            time.sleep(0.01)
+
+
 def _sqlite_engine(url: URL, busy_seconds: float) -> Engine:
     engine = create_engine(
         url,
@@ -223,7 +237,8 @@ def _sqlite_engine(url: URL, busy_seconds: float) -> Engine:
         # The driver must not begin transactions by itself: writes have to begin with IMMEDIATE, and DDL belongs inside.
         dbapi.isolation_level = None
         # FULL keeps the last transaction through a power loss; NORMAL would not, in WAL mode.
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        _use_wal(dbapi, busy_seconds)
+        for pragma in ("synchronous = FULL", "foreign_keys = ON"):
             dbapi.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")

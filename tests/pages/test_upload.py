@@ -112,7 +112,8 @@ def test_evidence_whose_document_is_gone_is_said_with_what_to_do(open_page: Open
     workbench.delete_document(gone)
 
 
-def test_a_question_file_of_the_wrong_shape_is_refused_by_row(open_page: Open) -> None:
+def test_a_question_file_of_the_wrong_shape_is_refused_by_row(open_page: Open, workbench: Workbench) -> None:
+    workbench.load_samples()
     app = open_page("upload")
     app.file_uploader(key="upload.questions").upload("bad.json", b'[{"answer": "x"}]').run()
     assert "row 1" in app.error[0].value.replace("\\", "")
