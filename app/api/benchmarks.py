@@ -123,7 +123,7 @@ def _written(bench: Workbench, experiment_id: str, kind: Format) -> tuple[Export
     """
     exported = bench.export(experiment_id, kind)
     try:
-        file = tempfile.TemporaryFile()  # noqa: SIM115
+        file = tempfile.TemporaryFile()  # noqa: SIM115  closed by `_pieces`, when the answer is sent
         try:
             exported.write(file)
             file.seek(0)

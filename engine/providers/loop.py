@@ -133,11 +133,11 @@ def as_finished(
     When `cancelled()` turns true, the calls are told to stop; those in flight still end in their own way, because they are paid for.
     `cancelled` is asked in the calling thread. Closing the generator early ends every call at once.
     """
-    ended: queue.SimpleQueue[tuple[int, Future[T]]] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
     stop = Stop()
     if cancelled():
         stop.set()
-    open_calls: dict[int, Future[T]] = {}
+    open_calls: dict[Future[T], int] = {}
     waiting = enumerate(calls)
     coming = next(waiting, None)
     try:
@@ -145,22 +145,23 @@ def as_finished(
             # A thread without a call in flight waits for its turn; one that has some looks after those first.
             while coming is not None and window.take(wait=not open_calls):
                 place, call = coming
-                open_calls[place] = future = submit(call(stop))
-                future.add_done_callback(lambda done, place=place: ended.put((place, done)))  # type: ignore[misc]
+                future = submit(call(stop))
+                open_calls[future] = place
+                future.add_done_callback(ended.put)
                 coming = next(waiting, None)
             while True:
                 if not stop.is_set() and cancelled():
                     stop.set()
                 try:
-                    place, done = ended.get(timeout=_POLL)
+                    done = ended.get(timeout=_POLL)
                     break
                 except queue.Empty:
                     continue
-            yield place, done.result()
-            del open_calls[place]
+            yield open_calls[done], done.result()
+            del open_calls[done]
             window.give()
     finally:
-        for future in open_calls.values():
+        for future in open_calls:
             future.cancel()
             window.give()
 
