@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import pwd
 import shutil
@@ -69,25 +68,24 @@ def _server() -> Iterator[str]:
     assert programs is not None
     folder, port = Path(tempfile.mkdtemp(prefix="postgres-")), free_port()
     # PostgreSQL refuses to run as root.
-    user = "postgres" if os.geteuid() == 0 else getpass.getuser()
-    if os.geteuid() == 0:
-        account = pwd.getpwnam(user)
+    owner = "postgres" if os.geteuid() == 0 else None
+    if owner is not None:
+        account = pwd.getpwnam(owner)
         os.chown(folder, account.pw_uid, account.pw_gid)
-    owner = {"user": user} if os.geteuid() == 0 else {}
     data = folder / "data"
     subprocess.run(
         [programs / "initdb", "-D", data, "-U", "chunkscope", "-A", "trust", "-E", "UTF8", "--no-sync"],
         check=True,
         stdout=subprocess.DEVNULL,
         cwd=folder,
-        **owner,  # type: ignore[call-overload]
+        user=owner,
     )
     process = subprocess.Popen(
         [programs / "postgres", "-D", data, "-p", str(port), "-k", folder, "-c", "listen_addresses=127.0.0.1"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=folder,
-        **owner,  # type: ignore[call-overload]
+        user=owner,
     )
     try:
         ended = time.monotonic() + PATIENCE
