@@ -15,6 +15,7 @@ from engine import memory
 from engine.answer import SentenceVectors
 from engine.asking import Limits
 from engine.bench import closed_book, overnight, summary
+from engine.bench.cell_writer import CellWriter
 from engine.bench.conclude import conclude
 from engine.bench.dry_run import DryRun
 from engine.bench.open_spec import Indexes, OpenSpec, Parts
@@ -29,7 +30,7 @@ from engine.judge import calibration
 from engine.models import StrategySpec
 from engine.providers.base import ChatModel, Models, Usage
 from engine.providers.bundled import BundledEmbedder
-from engine.records import Experiment, Question, QuestionResult, SpecResult
+from engine.records import Experiment, Question, SpecResult
 from engine.store import Store
 from engine.strategies.source import Source
 
@@ -150,7 +151,7 @@ class _Work:
         self._seeds = answer_seeds(experiment.plan, runner.models)
         self._done = set(self._store.finished_cells(experiment.experiment_id))
         self._before = {result.spec.spec_id: result for result in self._store.spec_results(experiment.experiment_id)}
-        self._writer = _CellWriter(self._store, experiment.experiment_id)
+        self._writer = CellWriter(self._store, experiment.experiment_id)
         self._parts = Parts(
             experiment,
             self._models,
@@ -480,23 +481,3 @@ class _Asking:
         """Queued and not ended."""
         self.total = total
         self.finished = total - left
-
-
-class _CellWriter:
-    """Stores cells so that each is durable when `add` returns; cells that come while one write runs share the next one."""
-
-    def __init__(self, store: Store, experiment_id: str) -> None:
-        self._store = store
-        self._experiment_id = experiment_id
-        self._waiting: list[QuestionResult] = []
-        self._list = threading.Lock()
-        self._turn = threading.Lock()
-
-    def add(self, cell: QuestionResult) -> None:
-        with self._list:
-            self._waiting.append(cell)
-        with self._turn:
-            with self._list:
-                batch, self._waiting = self._waiting, []
-            if batch:
-                self._store.add_cells(self._experiment_id, batch)
