@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import threading
 import time
@@ -29,6 +30,8 @@ NO_WORKER_SECONDS = 60.0
 """How long a run waits for the first worker, or for another one when all are gone."""
 _LOOK_SECONDS = 0.5
 """Between two looks at whether the run was told to stop."""
+_MOST_LOST = 3
+"""Times a task is sent again whose result the scheduler lost with a worker."""
 
 
 class DaskExecutor:
@@ -58,7 +61,7 @@ class DaskExecutor:
         self, indexes: Indexes, documents: Sequence[DocumentRef], place: int, stopping: Callable[[], bool]
     ) -> tuple[float | None, Exception | None]:
         document = documents[place]
-        done = self._wait(self._indexing(indexes, documents, place), stopping)
+        done = self._wait(*self._indexing(indexes, documents, place), stopping)
         if done is None:
             error = ModelCallFailed("The run was stopped before this document was indexed. Resume it.", "cancelled")
             indexes.fail(document, error.message)
@@ -73,19 +76,25 @@ class DaskExecutor:
         more, error_here = indexes.add(document)
         return (None if cost is None or more is None else cost + more), error_here
 
-    def _indexing(self, indexes: Indexes, documents: Sequence[DocumentRef], place: int) -> Future[Any]:
-        """The task of one document; those that follow it are sent as well, as many as may be under way."""
+    def _indexing(
+        self, indexes: Indexes, documents: Sequence[DocumentRef], place: int
+    ) -> tuple[Future[Any], Callable[[], Future[Any]]]:
+        """The task of one document, and what sends it again; those that follow it are sent as well, as many as may be under way."""
         experiment = indexes.experiment
         # What is under way cannot be taken back, so a run with a budget begins no document before the one ahead of it is paid.
         width = AHEAD if experiment.plan.budget_usd is None else 1
         client = self._connected()
         with self._lock:
             sent = self._ahead.setdefault((experiment.experiment_id, indexes.spec.spec_id), {})
+
+        def send(number: int) -> Future[Any]:
+            task = IndexTask(experiment.experiment_id, indexes.spec.spec_id, documents[number].document_id)
+            return self._submit(client, worker.index, task)
+
         for number in range(place, min(place + width, len(documents))):
             if number not in sent:
-                task = IndexTask(experiment.experiment_id, indexes.spec.spec_id, documents[number].document_id)
-                sent[number] = self._submit(client, worker.index, task)
-        return sent.pop(place)
+                sent[number] = send(number)
+        return sent.pop(place), lambda: send(place)
 
     def ask(
         self, opened: OpenSpec | ClosedBook, units: Sequence[Unit], stopping: Callable[[], bool]
@@ -95,7 +104,11 @@ class DaskExecutor:
             return
         asked = tuple((unit.question.question_id, unit.repeat, unit.seed) for unit in units)
         task = AskTask(opened.experiment_id, opened.spec.spec_id, opened.chunk_count, asked)
-        done: list[AskDone] | Failure | None = self._wait(self._submit(self._connected(), worker.ask, task), stopping)
+
+        def send() -> Future[Any]:
+            return self._submit(self._connected(), worker.ask, task)
+
+        done: list[AskDone] | Failure | None = self._wait(send(), send, stopping)
         if done is None:
             return
         if isinstance(done, Failure):
@@ -163,28 +176,43 @@ class DaskExecutor:
         # Impure: a task that was done before may have to be done again, after its cells were deleted.
         return client.submit(function, self._sent, task, pure=False)
 
-    def _wait(self, future: Future[Any], stopping: Callable[[], bool]) -> Any:
-        """What the task gave; None when the run stops first; a Failure when the task has ended several workers. Raises WorkersUnavailable."""
+    def _wait(self, future: Future[Any], again: Callable[[], Future[Any]], stopping: Callable[[], bool]) -> Any:
+        """What the task gave; None when the run stops first; a Failure when the task has ended several workers.
+
+        A result that is lost with its worker is asked for again: the task finds what it stored. Raises WorkersUnavailable.
+        """
         from distributed import KilledWorker
 
         alone_since: float | None = None
+        lost = 0
         while True:
             try:
-                return future.result(timeout=_LOOK_SECONDS)
-            except TimeoutError:
-                if stopping():
-                    future.cancel()
-                    return None
-                alone_since = self._alone_since(alone_since)
+                ended, result = future.client.sync(_outcome, future, callback_timeout=_LOOK_SECONDS)
+                if ended:
+                    return result
+            except (TimeoutError, CancelledError):
+                pass
             except KilledWorker:
                 return Failure(
                     "BadRequest",
                     "The Dask workers that took this up ended, several in a row. The rest goes on. They may have too little memory for it.",
                 )
-            except (CancelledError, OSError) as error:
-                raise WorkersUnavailable(
-                    f"The Dask scheduler at {self._address} was lost. What is finished is kept. Start it, then resume."
-                ) from error
+            except OSError as error:
+                raise self._lost() from error
+            if stopping():
+                future.cancel()
+                return None
+            if future.cancelled():
+                lost += 1
+                if lost > _MOST_LOST or future.client.status != "running":
+                    raise self._lost()
+                future = again()
+            alone_since = self._alone_since(alone_since)
+
+    def _lost(self) -> WorkersUnavailable:
+        return WorkersUnavailable(
+            f"The Dask scheduler at {self._address} was lost. What is finished is kept. Start it, then resume."
+        )
 
     def _alone_since(self, before: float | None) -> float | None:
         """Since when there has been no worker; None while there is one. Raises WorkersUnavailable when that takes too long."""
@@ -199,6 +227,14 @@ class DaskExecutor:
                 "Start workers, then resume."
             )
         return since
+
+
+async def _outcome(future: Future[Any]) -> tuple[bool, Any]:
+    """Whether the task has ended, and what it gave. Dask's own `result` fails in a way of its own when the wait is cancelled inside."""
+    try:
+        return True, await future
+    except asyncio.CancelledError:
+        return False, None
 
 
 def _check_settings(failure: Failure) -> None:
