@@ -78,6 +78,8 @@ class Database:
         self._keys = threading.Lock()
         self._held: WeakValueDictionary[str, _Turn] = WeakValueDictionary()
         self._turn: AbstractContextManager[Any] = threading.Lock() if self._sqlite else nullcontext()
+        self._closed = False
+        event.listen(self._engine, "checkin", self._returned)
         try:
             with self.write() as connection:
                 migrate(connection)
@@ -152,7 +154,14 @@ class Database:
         return f"{'SQLite' if self._sqlite else 'PostgreSQL'} answers at {self.place}."
 
     def close(self) -> None:
+        """Close all connections; one that is in use is closed when its transaction ends."""
+        self._closed = True
         self._engine.dispose()
+
+    def _returned(self, _dbapi: Any, record: Any) -> None:
+        """`dispose` leaves connections in use to the garbage collector."""
+        if self._closed:
+            record.invalidate()
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

@@ -142,6 +142,17 @@ def test_no_more_connections_than_allowed_are_opened_and_the_rest_waits(url: str
     store.close()
 
 
+def test_a_connection_in_use_when_the_store_closes_is_closed_after_it(url: str) -> None:
+    store = Store(url)
+    with store.read() as connection:
+        used = connection.connection.dbapi_connection
+        store.close()
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    assert used is not None
+    with pytest.raises(Exception, match="closed"):
+        used.cursor().execute("SELECT 1")
+
+
 def test_a_transaction_that_raises_leaves_nothing(store: Store) -> None:
     two = text("INSERT INTO schema_changes VALUES ('x', 0), ('x', 1)")
     one = text("INSERT INTO schema_changes VALUES ('y', 0)")
