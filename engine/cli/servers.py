@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.cli.options import json_option
 from engine.cli.output import print_json, print_table, say
-from engine.errors import BadRequest
+from engine.errors import BadRequest, NotFound
 from engine.settings import load_settings
 from engine.store import transfer
 from engine.store.transfer import Places
@@ -45,13 +45,17 @@ def add_commands(commands: Any) -> None:
 
 def _migrate(options: argparse.Namespace) -> None:
     settings = load_settings()
-    with Places(settings, options.folder or settings.data_dir) as places:
+    folder = options.folder or settings.data_dir
+    if options.direction == "to-servers" and not folder.is_dir():
+        # Opening the folder would make it.
+        raise NotFound(
+            f"There is no folder {folder}. Nothing was changed. Name the data folder with --folder or DATA_DIR."
+        )
+    with Places(settings, folder) as places:
         source, target = places.embedded, places.servers
         if options.direction == "to-folder":
             source, target = target, source
-        if options.replace:
-            transfer.empty(target)
-        moved = transfer.move(source, target, say)
+        moved = transfer.move(source, target, say, replace=options.replace)
     if options.json:
         print_json([each._asdict() for each in moved])
     else:

@@ -93,11 +93,17 @@ class Places(ExitStack):
         return Place(folder, store, index)
 
 
-def move(source: Place, target: Place, note: Callable[[str], None] = lambda _: None) -> list[Moved]:
+def move(
+    source: Place, target: Place, note: Callable[[str], None] = lambda _: None, *, replace: bool = False
+) -> list[Moved]:
     """Copy tables, collections and originals, then compare source and target. The source stays as it is.
 
-    Raises TransferRefused when the target holds something else, or when it is not the same in the end; the UserErrors of the stores.
+    `replace`: empty the target first. Raises TransferRefused when the source is empty, when the target holds something else, or when it is
+    not the same in the end; the UserErrors of the stores.
     """
+    _refuse_empty(source)
+    if replace:
+        empty(target)
     for table in TABLES:
         _refuse_other_rows(source.store, target.store, table)
     names = _refuse_other_collections(source.index, target.index)
@@ -121,6 +127,16 @@ def empty(place: Place) -> None:
     with place.store.write() as connection:
         for table in reversed(TABLES):
             connection.execute(delete(table))
+
+
+def _refuse_empty(source: Place) -> None:
+    """A source that holds nothing is a mistyped name more often than a wish."""
+    with source.store.read() as connection:
+        holds_rows = any(connection.execute(select(table).limit(1)).first() is not None for table in TABLES)
+    if not holds_rows and not source.index.collections():
+        raise TransferRefused(
+            "The source holds nothing, so there is nothing to move. Nothing was changed. Check DATA_DIR or --folder, DATABASE_URL and QDRANT_URL."
+        )
 
 
 # Tables

@@ -162,6 +162,28 @@ def test_the_command_moves_and_says_what(
     assert "Renewed 2 collections" in capsys.readouterr().err
 
 
+def test_an_empty_or_missing_source_does_not_replace_what_is_there(
+    servers: Settings, used: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", str(servers.database_url))
+    monkeypatch.setenv("QDRANT_URL", str(servers.qdrant_url))
+    to_folder = ["migrate", "to-folder", "--folder", str(used), "--replace"]
+    assert main(to_folder) == 1
+    assert "The source holds nothing" in capsys.readouterr().err
+    assert main(["migrate", "to-servers", "--folder", str(used), "--json"]) == 0
+    there = json.loads(capsys.readouterr().out)
+    assert {each["name"]: each["size"] for each in there}["documents"] == 1
+    from_typo = ["migrate", "to-servers", "--folder", str(tmp_path / "typo"), "--replace"]
+    assert main(from_typo) == 1
+    assert "There is no folder" in capsys.readouterr().err
+    assert not (tmp_path / "typo").exists()
+    (tmp_path / "typo").mkdir()
+    assert main(from_typo) == 1
+    assert "The source holds nothing" in capsys.readouterr().err
+    assert main([*to_folder, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == there
+
+
 def test_a_move_needs_both_servers(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="DATABASE_URL and QDRANT_URL"):
         Places(load_settings(data_dir=tmp_path), tmp_path)
