@@ -162,11 +162,8 @@ def in_words(verdict: Verdict) -> str:
     title = in_sentence(describe(verdict.metric).title)
     sentences = [_opening(verdict, title)]
     nearest = verdict.leads[0]
-    if verdict.kind in ("winner", "tie"):
-        behind = next((lead for lead in verdict.leads if not _in_first(verdict, lead.over)), None)
-        if behind is not None and verdict.kind == "tie":
-            best = verdict.groups[0].labels[0]
-            sentences.append(f"Clearly behind is {behind.over}: {best} is ahead of it by {_interval(behind)}.")
+    if verdict.kind == "tie":
+        sentences.extend(_behind(verdict))
     if verdict.kind == "no_clear_difference":
         sentences.append(
             f"The two best, {verdict.groups[0].labels[0]} and {nearest.over}, differ by {_interval(nearest)}."
@@ -199,6 +196,18 @@ def _opening(verdict: Verdict, title: str) -> str:
     if verdict.kind == "too_few_questions":
         return f"Too few questions: on {basis} the highest mean {title} is {mean} ({best}), but no difference can be trusted below {MINIMUM_QUESTIONS} questions."
     return f"No clear difference: on {basis} the {title} of {_listed(verdict.groups[0].labels)} cannot be told apart (best mean {mean})."
+
+
+def _behind(verdict: Verdict) -> list[str]:
+    """All that stand outside the first group, best first, and how far the leader is ahead of the nearest of them."""
+    behind = [lead for lead in verdict.leads if not _in_first(verdict, lead.over)]
+    if not behind:
+        return []
+    best, nearest = verdict.groups[0].labels[0], behind[0]
+    if len(behind) == 1:
+        return [f"Clearly behind is {nearest.over}: {best} is ahead of it by {_interval(nearest)}."]
+    names = _listed([lead.over for lead in behind])
+    return [f"Clearly behind are {names}: {best} is ahead of the nearest, {nearest.over}, by {_interval(nearest)}."]
 
 
 def _basis(verdict: Verdict) -> str:

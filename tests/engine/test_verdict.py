@@ -160,6 +160,12 @@ def test_words_of_a_tie_name_the_group_the_one_behind_and_the_cheaper() -> None:
     )
 
 
+def test_words_of_a_tie_name_all_that_are_behind_best_first() -> None:
+    verdict = decide(scores(100, 0.9, 0.9, 0.5, 0.2, 0.52), ["a", "b", "c", "d", "e"], METRIC)
+    assert len(verdict.groups) == 3
+    assert "Clearly behind are e, c and d: a is ahead of the nearest, e, by +0.380 (95 %" in in_words(verdict)
+
+
 def test_words_of_too_few_questions_propose_nothing() -> None:
     text = in_words(decide(scores(10, 0.2, 0.9), ["a", "b"], METRIC))
     assert text.startswith("Too few questions")
