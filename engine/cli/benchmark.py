@@ -17,10 +17,12 @@ from engine.cli.output import FAILED, INTERRUPTED, OK, print_json, print_table, 
 from engine.cli.progress import watch
 from engine.cli.questions import stored_set
 from engine.errors import BadDocument, BadRequest
+from engine.recommend import PRIMARY_METRICS, primary_metric
 from engine.records import Experiment
 from engine.workbench import Workbench
 
-SHOWN_METRICS = ("recall@1000tok", "precision@1000tok", "iou@1000tok", "recall@5", "tokens@5", "mrr")
+SEARCHED_METRICS = ("recall@1000tok", "precision@1000tok", "mrr")
+"""Measures of the searched chunks that stand beside those the verdict rests on."""
 
 
 def add_commands(commands: Any) -> None:
@@ -160,22 +162,28 @@ def _demo(_: argparse.Namespace) -> int:
 
 
 def print_experiment(experiment: Experiment) -> None:
-    """The strategies of an experiment with their most important measures."""
+    """The strategies of an experiment: what its verdict rests on first, then measures of the searched chunks."""
+    shown = _shown_metrics(experiment)
     rows: list[list[object]] = []
     for result in experiment.results:
         if result.status == "failed":
-            rows.append([result.spec.label, f"failed: {result.error or ''}", *[None] * (len(SHOWN_METRICS) + 1)])
+            rows.append([result.spec.label, f"failed: {result.error or ''}", *[None] * (len(shown) + 1)])
             continue
         values = {value.metric: value for value in result.metrics}
-        cells = [values[name].value if name in values else None for name in SHOWN_METRICS]
-        n = max((value.n for value in result.metrics), default=0)
+        cells = [values[name].value if name in values else None for name in shown]
+        n = values[shown[0]].n if shown[0] in values else 0
         rows.append([result.spec.label, result.chunk_count, *cells, n])
-    print_table(
-        ("strategy", "chunks", *SHOWN_METRICS, "n"), rows, f"{experiment.name}: {len(experiment.questions)} questions"
-    )
+    print_table(("strategy", "chunks", *shown, "n"), rows, f"{experiment.name}: {len(experiment.questions)} questions")
     concluded = conclusions(experiment)
     if concluded is not None:
         say(concluded.recommendation)
+
+
+def _shown_metrics(experiment: Experiment) -> tuple[str, ...]:
+    """The metric that decides, the tokens that break a tie, and measures of what was searched."""
+    decides = primary_metric(experiment) or PRIMARY_METRICS[0]
+    cost = f"delivered.tokens@{experiment.plan.top_k}"
+    return (decides, cost, *(name for name in SEARCHED_METRICS if name != decides))
 
 
 def _print_estimate(estimate: DryRun) -> None:

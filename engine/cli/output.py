@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -52,7 +53,10 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]], title
     table = Table(title=title, title_justify="left")
     for place, heading in enumerate(headings):
         numbers = bool(rows) and all(isinstance(row[place], int | float | None) for row in rows)
-        table.add_column(heading, justify="right" if numbers else "left", no_wrap=place == 0)
+        # Names of metrics are long: they take a line for each of their parts, so that none is cut off.
+        table.add_column(
+            re.sub(r"(?<=\w\.)(?=\w)|(?=@)", "\n", heading), justify="right" if numbers else "left", no_wrap=place == 0
+        )
     for row in rows:
         table.add_row(*(escape(shown(cell)) for cell in row))
     Console(width=max(Console().width, 110)).print(table)

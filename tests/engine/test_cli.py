@@ -146,7 +146,13 @@ def test_a_missing_file_and_a_wrong_parameter_are_said(law: Path, capsys: pytest
 
 def test_demo_compares_seven_strategies_on_the_samples(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo"]) == 0
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
     for name in ("fixed_size", "recursive", "sentence", "paragraph", "markdown_structure", "parent_child", "semantic"):
         assert name in out
+    head, *table = [line.split("\t") for line in out.splitlines()]
+    assert head[2:4] == ["delivered.recall@1000tok", "delivered.tokens@5"]
+    # The table holds the figures the conclusion names.
+    assert f"(best mean {max(row[2] for row in table)})" in err
+    proposed = next(row for row in table if f"Take {row[0]}:" in err)
+    assert f"delivered per question at 5 chunks: {proposed[3]} against" in err
     assert "failed" not in out

@@ -252,7 +252,7 @@ def test_a_benchmark_and_what_can_be_done_with_it(anywhere: Run, law: Path, ques
     assert code == 0
     table = rows(out)
     assert [row[0] for row in table] == ["strategy", "recursive 512/50", "sentence 1/0", "sentence 2/0"]
-    assert table[0][2] == "recall@1000tok"
+    assert table[0][2:5] == ["delivered.recall@1000tok", "delivered.tokens@5", "recall@1000tok"]
     assert [row[2] for row in table[1:]] == ["1.000"] * 3
     assert "sentence 1/0: asked all questions" in err
 
