@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from engine import ids
 from engine.errors import NotAllowed, NotFound
@@ -40,15 +40,27 @@ class OwnedStore(Store):
             )
 
     def own_id(self, kind: Kind, item_id: str) -> str:
+        return ids.digest(kind, self.user, item_id) if self._is_anothers(kind, item_id) else item_id
+
+    def _is_anothers(self, kind: Kind, item_id: str) -> bool:
+        """Whether the user may not write under this id. What is there and was never claimed is the local user's."""
         found = self.ownership(kind, item_id).owners
-        return item_id if not found or self.user in found else ids.digest(kind, self.user, item_id)
+        return self.user not in found if found else self._exists(kind, item_id)
+
+    def _exists(self, kind: Kind, item_id: str) -> bool:
+        look_up: dict[Kind, Callable[[str], object]] = {
+            "document": super().document_info,
+            "question set": super().question_set,
+            "query": super().query,
+            "experiment": super().experiment_summary,
+        }
+        try:
+            look_up[kind](item_id)
+        except NotFound:
+            return False
+        return True
 
     # Documents
-
-    def add_document(self, document: Document) -> bool:
-        super().add_document(document)
-        # Whether somebody else has the same file is not told.
-        return self.claim("document", document.document_id)
 
     def document(self, document_id: str) -> Document:
         self.require_readable("document", document_id)
@@ -86,7 +98,7 @@ class OwnedStore(Store):
     # Question sets and queries
 
     def save_question_set(self, question_set: QuestionSet) -> None:
-        if self.ownership("question set", question_set.question_set_id).owners:
+        if self._is_anothers("question set", question_set.question_set_id):
             self.require_own("question set", question_set.question_set_id)
         super().save_question_set(question_set)
         self.claim("question set", question_set.question_set_id)
@@ -105,7 +117,7 @@ class OwnedStore(Store):
             super().delete_question_set(question_set_id)
 
     def save_query(self, query: Query) -> None:
-        if self.ownership("query", query.query_id).owners:
+        if self._is_anothers("query", query.query_id):
             self.require_own("query", query.query_id)
         super().save_query(query)
         self.claim("query", query.query_id)

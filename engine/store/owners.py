@@ -28,13 +28,25 @@ class OwnerRecords(Database):
     user = LOCAL
     """On whose behalf records are read and written."""
 
-    def claim(self, kind: Kind, item_id: str) -> bool:
-        """Note that the user owns something; False where that was so before. The local user owns what nobody has claimed."""
-        if self.user == LOCAL:
-            return False
-        row = {"kind": kind, "item_id": item_id, "owner": self.user, "shared": False, "since": self.now()}
+    def claim(self, kind: Kind, item_id: str, *, existed: bool = False) -> bool:
+        """Note that the user owns something; False where that was so before. The local user owns what nobody has claimed.
+
+        `existed`: it was there before, so that it is the local user's as well where nobody has claimed it; from now on by name.
+        """
+        row = {"kind": kind, "item_id": item_id, "shared": False, "since": self.now()}
+        others = select(owners.c.owner).where(owners.c.kind == kind, owners.c.item_id == item_id).limit(1)
         with self.write() as connection:
-            return connection.execute(self.insert(owners).values(row).on_conflict_do_nothing()).rowcount > 0
+            is_claimed = connection.execute(others).first() is not None
+            if self.user == LOCAL and not is_claimed:
+                return False
+            claiming = {self.user, LOCAL} if existed and not is_claimed else {self.user}
+            rows = {
+                owner: connection.execute(
+                    self.insert(owners).values({**row, "owner": owner}).on_conflict_do_nothing()
+                ).rowcount
+                for owner in sorted(claiming)
+            }
+        return rows[self.user] > 0
 
     def disclaim(self, kind: Kind, item_id: str) -> Ownership:
         """The user no longer owns something (the local user: nobody does). Returns who still does."""

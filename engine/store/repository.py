@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from engine.models import Document
 from engine.settings import Settings
 from engine.store.batches import BatchRecords
 from engine.store.caches import StoredReplyCache, StoredVectorCache
@@ -12,7 +13,7 @@ from engine.store.database import BUSY_SECONDS, CONNECTIONS
 from engine.store.documents import DocumentRecords
 from engine.store.experiments import ExperimentRecords
 from engine.store.jobs import JobRecords
-from engine.store.owners import OwnerRecords
+from engine.store.owners import LOCAL, OwnerRecords
 from engine.store.questions import QuestionRecords
 
 
@@ -35,6 +36,15 @@ class Store(DocumentRecords, QuestionRecords, ExperimentRecords, JobRecords, Bat
         super().__init__(url, clock=clock, busy_seconds=busy_seconds, connections=connections)
         self.vector_cache = StoredVectorCache(self)
         self.reply_cache = StoredReplyCache(self)
+
+    def add_document(self, document: Document) -> bool:
+        """Store a document, and note that the user owns it; one with the same id is kept as it is. Returns whether it is new."""
+        # Whoever adds the same meanwhile must find both the document and its owner, or neither.
+        with self.exclusive("owner of document", document.document_id):
+            is_new = super().add_document(document)
+            is_newly_owned = self.claim("document", document.document_id, existed=not is_new)
+        # Whether somebody else has the same file is not told.
+        return is_new if self.user == LOCAL else is_newly_owned
 
 
 def open_store(settings: Settings) -> Store:

@@ -164,6 +164,33 @@ def test_the_same_questions_of_two_owners_have_their_evidence_in_their_own_docum
     assert [len(each.gold) for each in ben.question_set(of_ben.question_set_id).questions] == [0]
 
 
+@pytest.mark.parametrize("first", ["local", "ben"])
+def test_what_the_local_user_added_too_stays_when_another_owner_gives_it_up(
+    everyone: Workbench, ben: Workbench, first: str
+) -> None:
+    order = [everyone, ben] if first == "local" else [ben, everyone]
+    (document_id,) = {each.add_document(LAW, "law.md").document.document_id for each in order}
+    ben.delete_document(document_id)
+    assert everyone.document(document_id).name == "law.md"
+    assert everyone.original(document_id) == LAW
+    with pytest.raises(NotFound):
+        ben.document(document_id)
+    everyone.delete_document(document_id)
+    assert everyone.documents() == []
+
+
+def test_question_sets_of_the_local_user_are_not_written_over(everyone: Workbench, ben: Workbench) -> None:
+    everyone.add_document(LAW, "law.md")
+    ben.add_document(RULES, "rules.md")
+    of_local = everyone.add_question_set(QUESTIONS, "questions.json")
+    of_ben = ben.add_question_set(QUESTIONS, "questions.json")
+    assert of_ben.question_set_id != of_local.question_set_id
+    ben.delete_question_set(of_ben.question_set_id)
+    assert everyone.question_set(of_local.question_set_id) == of_local
+    with pytest.raises(NotFound):
+        ben._store.save_question_set(of_local)
+
+
 def test_a_queued_benchmark_is_its_owners(ann: Workbench, ben: Workbench) -> None:
     job = ann.submit(planned(ann))
     killing.wait(ann, job.job_id)
