@@ -114,7 +114,7 @@ def explained(metric: str) -> str:
     note = (
         " At a fixed number of chunks, strategies with larger chunks deliver more text." if about.unequal_tokens else ""
     )
-    return f"{about.metric.definition}. {better[about.metric.direction]}{note}"
+    return f"{about.definition}. {better[about.metric.direction]}{note}"
 
 
 def heat(experiment: Experiment, metrics: Sequence[str]) -> pd.DataFrame:

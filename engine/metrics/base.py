@@ -14,6 +14,10 @@ Cuts = Literal["", "k", "tokens", "both"]
 
 DELIVERED = "delivered."
 """Prefix of values about what the model was given; without it they are about what was searched."""
+ON_SEARCHED = "counted on the chunks that were searched, whatever is handed on for them"
+ON_DELIVERED = (
+    "counted on the text that is handed to the model, such as the whole article around a chunk that was found"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,13 @@ class Described:
     delivered: bool = False
     unequal_tokens: bool = False
     """True at a fixed k: strategies with larger chunks deliver more text there, so the values favour them."""
+
+    @property
+    def definition(self) -> str:
+        """The formula in words and, where a metric exists for both, which text it is counted on."""
+        if self.metric.family != "retrieval":
+            return self.metric.definition
+        return f"{self.metric.definition}; {ON_DELIVERED if self.delivered else ON_SEARCHED}"
 
 
 def at_k(name: str, k: int) -> str:

@@ -50,5 +50,5 @@ def check_thresholds(values: Mapping[str, float | None]) -> tuple[Checked, ...]:
         if value is not None:
             kept = value >= threshold.bound if threshold.at_least else value <= threshold.bound
             outcome = "pass" if kept else "fail"
-        checked.append(Checked(threshold, value, outcome, describe(threshold.metric).metric.definition))
+        checked.append(Checked(threshold, value, outcome, describe(threshold.metric).definition))
     return tuple(checked)

@@ -399,11 +399,12 @@ def _definitions(metrics: Sequence[str] | Mapping[str, None]) -> tuple[Fact, ...
     found = []
     for name in metrics:
         try:
-            metric = describe(name).metric
+            about = describe(name)
         except BadParameter:
             continue
+        metric = about.metric
         better = "" if metric.direction == "none" else f" {metric.direction.capitalize()} is better."
-        found.append(Fact(title_of(name), f"{metric.definition}.{better} {metric.source}."))
+        found.append(Fact(title_of(name), f"{about.definition}.{better} {metric.source}."))
     return tuple(found)
 
 

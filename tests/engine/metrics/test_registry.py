@@ -6,6 +6,7 @@ from engine.errors import BadParameter
 from engine.judge.scores import MEASURES
 from engine.metrics import METRICS, Pool, describe, measure, score_question
 from engine.metrics.answers import score_answer
+from engine.metrics.base import ON_DELIVERED, ON_SEARCHED
 from engine.metrics.thresholds import THRESHOLDS, check_thresholds
 from engine.strategies.source import Source
 from tests.engine.metrics.examples import chunk, chunk_set, document, hits, question
@@ -43,6 +44,13 @@ def test_a_stored_name_in_words() -> None:
     assert not described.unequal_tokens
     assert describe("recall@5").unequal_tokens
     assert describe("delivered.iou@5").title == "Delivered IoU at 5"
+
+
+def test_a_definition_says_which_text_is_counted() -> None:
+    searched, delivered = describe("recall@5").definition, describe("delivered.recall@5").definition
+    assert searched == "gold characters in the retrieved text / gold characters; " + ON_SEARCHED
+    assert delivered == "gold characters in the retrieved text / gold characters; " + ON_DELIVERED
+    assert describe("intact_rate").definition == describe("intact_rate").metric.definition
 
 
 @pytest.mark.parametrize("name", ["recal@5", "mrr@5", "recall", "tokens@500tok", "", "recall@x", "judge.recall"])
