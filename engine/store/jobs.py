@@ -151,6 +151,12 @@ class JobRecords(Database):
         with self.read() as connection:
             return [_job(dict(row._mapping)) for row in connection.execute(wanted)]
 
+    def jobs_since(self, owner: str, since: float) -> list[Job]:
+        """Every job of an owner that was at work at or after `since` (seconds since 1970), also those whose experiment was deleted."""
+        wanted = select(jobs).where(jobs.c.owner == owner, jobs.c.updated_at >= since)
+        with self.read() as connection:
+            return [_job(dict(row._mapping)) for row in connection.execute(wanted)]
+
     def count_jobs(self, states: Collection[JobState] | None = None, owner: str | None = None) -> int:
         with self.read() as connection:
             wanted = select(func.count()).select_from(jobs).where(*_matching(states, owner))

@@ -9,6 +9,7 @@ from engine.models import Document
 from engine.settings import Settings
 from engine.store.batches import BatchRecords
 from engine.store.caches import StoredReplyCache, StoredVectorCache
+from engine.store.charges import ChargeRecords
 from engine.store.database import BUSY_SECONDS, CONNECTIONS
 from engine.store.documents import DocumentRecords
 from engine.store.experiments import ExperimentRecords
@@ -17,8 +18,8 @@ from engine.store.owners import LOCAL, OwnerRecords
 from engine.store.questions import QuestionRecords
 
 
-class Store(DocumentRecords, QuestionRecords, ExperimentRecords, JobRecords, BatchRecords, OwnerRecords):
-    """Documents, chunks, index states, caches, question sets, queries, experiments, jobs, batches and owners.
+class Store(DocumentRecords, QuestionRecords, ExperimentRecords, JobRecords, BatchRecords, OwnerRecords, ChargeRecords):
+    """Documents, chunks, index states, caches, question sets, queries, experiments, jobs, batches, owners and charges.
 
     Every method is one transaction: durable when it returns, without effect when it raises. Safe to use from several threads.
     All raise StoreUnavailable when the database cannot be reached or written.

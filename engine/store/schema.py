@@ -209,3 +209,13 @@ owners = Table(
     Column("since", Double, nullable=False),
     Index("owners_by_owner", "owner", "kind", "since"),
 )
+
+charges = Table(
+    "charges",
+    metadata,
+    Column("charge_id", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("usd", Double, nullable=False),
+    Index("charges_by_owner", "owner", "at"),
+)

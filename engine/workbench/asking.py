@@ -80,18 +80,21 @@ class Asking(Questions):
     def judge(self, query_id: str, expected: str | None = None) -> Query:
         """Have the judge score a stored answer; the verdict is stored with it. `expected`: the right answer, where known.
 
-        Raises NotFound, NeedsModel without a judge, BadRequest for an extractive or failed answer.
+        Raises NotFound, NotAllowed for an answer of somebody else, NeedsModel without a judge, BadRequest for an extractive or failed answer,
+        BudgetExceeded where nothing is left of a quota.
         """
         query = self._store.query(query_id)
+        self._store.require_own("query", query_id)
         if query.answer_kind == "extractive":
             raise BadRequest(
                 "An extractive answer is made of the delivered text, so its faithfulness is not applicable."
             )
         if query.status == "failed":
             raise BadRequest("This query failed, so there is no answer to judge.")
-        verdict = judging.judge(
-            self._judge_model(), query.question, expected, query.answer, query.retrieved, self.document
-        )
+        model = self._judge_model()
+        with quotas.charged(self._store, self.settings) as charge:
+            verdict = judging.judge(model, query.question, expected, query.answer, query.retrieved, self.document)
+            charge.add(verdict.usage.cost_usd)
         return self._kept(query.model_copy(update={"judgement": verdict}))
 
     def rate(self, query_id: str, rating: int | None = None, faithful: bool | None = None) -> Query:

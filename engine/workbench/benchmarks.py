@@ -16,7 +16,7 @@ from engine.bench.dry_run import DryRun, DryRunner
 from engine.bench.gate import Check
 from engine.bench.history import ExperimentComparison
 from engine.bench.jobs import JobRunner
-from engine.bench.run import Emit, Runner
+from engine.bench.run import Emit, Event, Runner
 from engine.errors import BadRequest, UserError
 from engine.executor import open_executor
 from engine.index import ChunkIndex
@@ -62,7 +62,10 @@ class Benchmarks(Asking):
         return self._dry_runner().estimate(plan, [Question(question_id="question", question=question)])
 
     def repeat_judge(self, experiment_id: str, repeats: int = 3, sample: int = 10) -> tuple[trust.Spread, ...]:
-        """Judge a seeded sample of an experiment's answers several times. Raises NotFound, NeedsModel, BadRequest without judged answers."""
+        """Judge a seeded sample of an experiment's answers several times.
+
+        Raises NotFound, NeedsModel, BadRequest without judged answers, BudgetExceeded where it does not fit into a quota.
+        """
         model = self._judge_model()
         if repeats < 2 or sample < 1:
             raise BadRequest("A spread needs at least one answer and two repeats. Nothing was judged.")
@@ -78,7 +81,12 @@ class Benchmarks(Asking):
         answers = {question.question_id: question.answer for question in experiment.questions}
         queries = [cell.query for cell in chosen if cell.query is not None]
         expected = [answers.get(cell.question_id) for cell in chosen]
-        return trust.repeat(model, queries, expected, self.document, repeats)
+        costs = [query.judgement.usage.cost_usd for query in queries if query.judgement is not None]
+        cost = None if None in costs else repeats * sum(each or 0.0 for each in costs)
+        with quotas.charged(self._store, self.settings, cost) as charge:
+            return trust.repeat(
+                model, queries, expected, self.document, repeats, lambda verdict: charge.add(verdict.usage.cost_usd)
+            )
 
     def plan(
         self,
@@ -119,13 +127,19 @@ class Benchmarks(Asking):
     def benchmark(self, plan: Plan, emit: Emit = lambda _: None, request_id: str | None = None) -> Experiment:
         """Run a benchmark to its end in this thread.
 
-        Raises BadRequest for a plan that cannot give a result, and the UserError that kept the run from going on.
+        Raises BadRequest for a plan that cannot give a result, BudgetExceeded for one that does not fit into a quota, and the UserError that kept the run from going on.
         """
         experiment = self._freeze(plan, request_id)
-        quotas.check(self._store, self.settings, experiment.estimated_cost_usd)
-        self._store.create_experiment(experiment)
-        self._runner().run(experiment, emit, lambda: False)
-        return self.experiment(experiment.experiment_id)
+        experiment_id = experiment.experiment_id
+        with quotas.charged(self._store, self.settings, experiment.estimated_cost_usd, experiment_id) as charge:
+            self._store.create_experiment(experiment)
+
+            def note(event: Event) -> None:
+                charge.at_least(event.spent_usd)
+                emit(event)
+
+            self._runner().run(experiment, note, lambda: False)
+        return self.experiment(experiment_id)
 
     def submit(self, plan: Plan, owner: str = "", request_id: str | None = None) -> Job:
         """Queue a benchmark; it runs in the background. The job has the id of its experiment. Raises BadRequest, Busy."""
@@ -147,13 +161,13 @@ class Benchmarks(Asking):
         return self._queued(self._freeze(plan, request_id, before), owner)
 
     def _queued(self, experiment: Experiment, owner: str) -> Job:
-        quotas.check(self._store, self.settings, experiment.estimated_cost_usd)
-        self._store.claim("experiment", experiment.experiment_id)
-        try:
-            return self._jobs.submit(experiment, self._job_owner or owner)
-        except UserError:
-            self._store.disclaim("experiment", experiment.experiment_id)
-            raise
+        with quotas.admitted(self._store, self.settings, experiment.estimated_cost_usd):
+            self._store.claim("experiment", experiment.experiment_id)
+            try:
+                return self._jobs.submit(experiment, self._job_owner or owner)
+            except UserError:
+                self._store.disclaim("experiment", experiment.experiment_id)
+                raise
 
     @property
     def _job_owner(self) -> str:
@@ -191,10 +205,11 @@ class Benchmarks(Asking):
         `budget_usd`: a new budget for the whole run; None leaves it. Raises NotFound, Busy.
         """
         self._store.require_own("experiment", experiment_id)
-        quotas.check(self._store, self.settings)
-        if budget_usd is not None:
-            self._store.set_budget(experiment_id, budget_usd)
-        return self._jobs.resume(experiment_id, self._job_owner or owner)
+        cost = quotas.whole_cost(self._store, experiment_id)
+        with quotas.admitted(self._store, self.settings, cost, but=experiment_id):
+            if budget_usd is not None:
+                self._store.set_budget(experiment_id, budget_usd)
+            return self._jobs.resume(experiment_id, self._job_owner or owner)
 
     def retry_failed(self, experiment_id: str, owner: str = "") -> Job:
         """Try again what failed in an experiment, and only that. Raises NotFound, Busy."""

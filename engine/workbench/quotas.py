@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from engine.errors import BudgetExceeded
+from engine import ids
+from engine.errors import BudgetExceeded, NotFound
 from engine.settings import Settings
 from engine.store import Job, Store
 from engine.store.owners import LOCAL
-
-_MOST_JOBS = 100_000
 
 
 class Spent(NamedTuple):
@@ -18,7 +20,8 @@ class Spent(NamedTuple):
 
     period: Literal["day", "month"]
     usd: float
-    """Of benchmarks that were at work in the period, whole, and of questions asked in it. A price that is unknown counts as 0."""
+    """Of benchmarks that were at work in the period, whole, and of questions asked and answers judged in it. A price that is unknown counts
+    as 0."""
     limit_usd: float | None
     """None: no limit."""
 
@@ -27,8 +30,29 @@ class Spent(NamedTuple):
         return None if self.limit_usd is None else max(0.0, self.limit_usd - self.usd)
 
 
-def spent(store: Store, settings: Settings) -> tuple[Spent, ...]:
-    """Today and this month, by UTC. Periods without a limit are not counted; the local user has none."""
+class Charge:
+    """What one piece of work has cost so far. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self.usd = 0.0
+        self._lock = threading.Lock()
+
+    def add(self, usd: float | None) -> None:
+        """None: unknown, which counts as 0."""
+        with self._lock:
+            self.usd += usd or 0.0
+
+    def at_least(self, usd: float | None) -> None:
+        """The whole cost so far, as a thread that may have been overtaken knows it; None: unknown."""
+        with self._lock:
+            self.usd = max(self.usd, usd or 0.0)
+
+
+def spent(store: Store, settings: Settings, but: str = "") -> tuple[Spent, ...]:
+    """Today and this month, by UTC. Periods without a limit are not counted; the local user has none.
+
+    `but`: the id of a benchmark that is left out.
+    """
     if store.user == LOCAL:
         return ()
     day = datetime.fromtimestamp(store.now(), UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -36,12 +60,15 @@ def spent(store: Store, settings: Settings) -> tuple[Spent, ...]:
         ("day", day, settings.spend_per_day_usd),
         ("month", day.replace(day=1), settings.spend_per_month_usd),
     )
-    return tuple(Spent(name, _since(store, begin), limit) for name, begin, limit in periods if limit is not None)
+    return tuple(Spent(name, _since(store, begin, but), limit) for name, begin, limit in periods if limit is not None)
 
 
-def check(store: Store, settings: Settings, expected_usd: float | None = 0.0) -> None:
-    """Raises BudgetExceeded when something of this expected cost (None: unknown) does not fit into a quota of the user."""
-    for each in spent(store, settings):
+def check(store: Store, settings: Settings, expected_usd: float | None = 0.0, but: str = "") -> None:
+    """Raises BudgetExceeded when something of this expected cost (None: unknown) does not fit into a quota of the user.
+
+    `but`: a benchmark that was begun before; `expected_usd` then says what it costs as a whole.
+    """
+    for each in spent(store, settings, but):
         left = each.left_usd or 0.0
         if expected_usd is not None and left > 0 and expected_usd <= left:
             continue
@@ -52,19 +79,68 @@ def check(store: Store, settings: Settings, expected_usd: float | None = 0.0) ->
         )
 
 
+@contextmanager
+def admitted(store: Store, settings: Settings, expected_usd: float | None = 0.0, but: str = "") -> Iterator[None]:
+    """`check`, and let the user start nothing else before the block ends: what it starts must be on record by then."""
+    if store.user == LOCAL:
+        yield
+        return
+    with store.exclusive("quota", store.user):
+        check(store, settings, expected_usd, but)
+        yield
+
+
+@contextmanager
+def charged(
+    store: Store, settings: Settings, expected_usd: float | None = 0.0, charge_id: str | None = None
+) -> Iterator[Charge]:
+    """`check`, and count what the block adds to the charge; while it runs, what it is expected to cost.
+
+    What a process that is killed has charged stays counted as it was expected.
+    """
+    charge = Charge()
+    if store.user == LOCAL:
+        yield charge
+        return
+    charge_id = charge_id or ids.new_id()
+    with admitted(store, settings, expected_usd):
+        store.set_charge(charge_id, store.user, expected_usd or 0.0)
+    try:
+        yield charge
+    finally:
+        store.set_charge(charge_id, store.user, charge.usd)
+
+
+def whole_cost(store: Store, experiment_id: str) -> float | None:
+    """Dollars that a benchmark which was begun is expected to have cost in the end, at least what it has spent; None: unknown."""
+    expected = store.experiment(experiment_id, cells=False).estimated_cost_usd
+    if expected is None or store.user == LOCAL:
+        return expected
+    try:
+        done = float(store.job(experiment_id).progress.get("spent_usd") or 0.0)
+    except NotFound:
+        done = store.charges(store.user).get(experiment_id, 0.0)
+    return max(done, expected)
+
+
 def _cost(store: Store, job: Job) -> float:
     """Dollars of a benchmark: what it has spent, or, before it has ended, at least what it is expected to."""
     done = float(job.progress.get("spent_usd") or 0.0)
     if job.state not in ("queued", "running"):
         return done
-    return max(done, store.experiment(job.job_id, cells=False).estimated_cost_usd or 0.0)
+    try:
+        return max(done, store.experiment(job.job_id, cells=False).estimated_cost_usd or 0.0)
+    except NotFound:
+        # It was deleted, and its run is about to stop.
+        return done
 
 
-def _since(store: Store, begin: datetime) -> float:
-    jobs = store.jobs(owner=store.user, limit=_MOST_JOBS)
-    total = sum(_cost(store, job) for job in jobs if job.updated_at >= begin)
-    for query_id in store.owned("query", since=begin.timestamp()):
-        query = store.query(query_id)
-        judged = query.judgement.usage.cost_usd if query.judgement else None
-        total += (query.usage.cost_usd or 0.0) + (judged or 0.0)
-    return total
+def _since(store: Store, begin: datetime, but: str) -> float:
+    jobs = {job.job_id: job for job in store.jobs_since(store.user, begin.timestamp())}
+    # A benchmark that began as a call and was resumed as a job is counted by its job, which knows the whole cost.
+    charges = {name: usd for name, usd in store.charges(store.user, begin.timestamp()).items() if name not in jobs}
+    total = sum(_cost(store, job) for job_id, job in jobs.items() if job_id != but)
+    total += sum(usd for charge_id, usd in charges.items() if charge_id != but)
+    return total + sum(
+        store.query(query_id).usage.cost_usd or 0.0 for query_id in store.owned("query", since=begin.timestamp())
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -241,6 +243,98 @@ def test_a_quota_of_dollars_refuses_what_does_not_fit(
             ann.submit(dear)
         assert len(ann.experiments()) == 2
         everyone.submit(dear.model_copy(update={"repeats": 1}))
+
+
+@pytest.fixture
+def limited(fake_openai: FakeOpenAI, tmp_path: Path) -> Iterator[Workbench]:
+    """A Workbench with paid models and a quota that tests set."""
+    variables = killing.variables(fake_openai, tmp_path / "limited")
+    with killing.environment({**variables, "SPEND_PER_DAY_USD": "1"}):
+        everyone = Workbench.open()
+    with everyone:
+        yield everyone
+
+
+def limit(workbench: Workbench, usd: float) -> None:
+    workbench.settings = workbench.settings.model_copy(update={"spend_per_day_usd": usd})
+
+
+def test_what_was_deleted_stays_spent(limited: Workbench) -> None:
+    ann = limited.acting_as("ann")
+    experiment = finished(ann, planned(ann))
+    paid = ann.spending()[0].usd
+    assert paid > 0
+    ann.delete_experiment(experiment.experiment_id)
+    assert ann.spending()[0].usd == paid
+
+
+def test_benchmarks_and_verdicts_outside_of_the_queue_are_counted_and_refused(
+    limited: Workbench, fake_openai: FakeOpenAI
+) -> None:
+    ann = limited.acting_as("ann")
+    plan = planned(ann).model_copy(update={"judge": True})
+    experiment = ann.benchmark(plan)
+    paid = ann.spending()[0].usd
+    assert paid >= _cost(experiment) > 0
+    (query,) = ann.ask("How high is the late fee?", [ann.spec("sentence")])
+    verdict = ann.judge(query.query_id).judgement
+    assert verdict is not None
+    paid += (query.usage.cost_usd or 0.0) + (verdict.usage.cost_usd or 0.0)
+    assert ann.spending()[0].usd == pytest.approx(paid)
+    ann.repeat_judge(experiment.experiment_id, 2, 1)
+    assert ann.spending()[0].usd > paid + (verdict.usage.cost_usd or 0.0)
+
+    limit(ann, ann.spending()[0].usd + 1e-9)
+    calls = fake_openai.calls("chat")
+    refused: list[Callable[[], object]] = [
+        lambda: ann.benchmark(plan.model_copy(update={"repeats": 2})),
+        lambda: ann.repeat_judge(experiment.experiment_id, 3, 1),
+    ]
+    for work in refused:
+        with pytest.raises(BudgetExceeded):
+            work()
+    limit(ann, ann.spending()[0].usd)
+    with pytest.raises(BudgetExceeded):
+        ann.judge(query.query_id)
+    assert fake_openai.calls("chat") == calls
+
+
+def test_a_benchmark_is_resumed_where_the_rest_of_it_fits(limited: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limited._jobs, "start", lambda: None)
+    ann = limited.acting_as("ann")
+    job = ann.submit(planned(ann))
+    expected = ann.experiment(job.job_id).estimated_cost_usd
+    assert expected is not None
+    ann.cancel(job.job_id)
+    assert ann.spending()[0].usd == 0.0
+    limit(ann, expected * 0.9)
+    with pytest.raises(BudgetExceeded):
+        ann.resume(job.job_id)
+    limit(ann, expected * 1.1)
+    assert ann.resume(job.job_id).state == "queued"
+    assert ann.spending()[0].usd == pytest.approx(expected)
+
+
+def test_of_benchmarks_submitted_at_once_only_those_that_fit_are_queued(
+    limited: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limited._jobs, "start", lambda: None)
+    ann = limited.acting_as("ann")
+    plan = planned(ann)
+    expected = ann.dry_run(plan).estimated_cost_usd
+    assert expected is not None
+    limit(ann, expected * 1.5)
+    together = threading.Barrier(4)
+
+    def submit(_: int) -> str:
+        together.wait()
+        try:
+            return ann.submit(plan).state
+        except BudgetExceeded:
+            return "refused"
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(submit, range(4))) == ["queued", "refused", "refused", "refused"]
 
 
 def finished(workbench: Workbench, plan: Plan) -> Experiment:

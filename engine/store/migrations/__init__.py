@@ -16,6 +16,7 @@ from engine.store.migrations.m0002_repeats_and_statistics import m0002_repeats_a
 from engine.store.migrations.m0003_overnight_batches import m0003_overnight_batches
 from engine.store.migrations.m0004_tags_on_postgres import m0004_tags_on_postgres
 from engine.store.migrations.m0005_owners import m0005_owners
+from engine.store.migrations.m0006_charges import m0006_charges
 
 Change = Callable[[Connection], None]
 
@@ -25,6 +26,7 @@ CHANGES: tuple[Change, ...] = (
     m0003_overnight_batches,
     m0004_tags_on_postgres,
     m0005_owners,
+    m0006_charges,
 )
 
 _LOCK_KEY = 0x43485343
