@@ -9,7 +9,7 @@ import pandas as pd
 
 from app.results import BETTER, UNCLEAR, WORSE
 from app.theme import BETTER as BLUE
-from app.theme import GREY, strategy_color, strategy_shape
+from app.theme import GREY, STAGES, strategy_color, strategy_shape
 from app.theme import UNCLEAR as NEUTRAL
 from app.theme import WORSE as VERMILLION
 
@@ -212,22 +212,10 @@ def _apart(values: list[float], gap: float) -> list[float]:
     return [place - drift for place in places]
 
 
-STAGE_COLORS = {
-    "parse": "#999999",
-    "chunk": "#0072B2",
-    "enrich": "#CC79A7",
-    "embed": "#E69F00",
-    "upsert": "#56B4E9",
-    "retrieve": "#009E73",
-    "generate": "#D55E00",
-    "judge": "#F0E442",
-}
-
-
 def latency_plot(frame: pd.DataFrame, phase: str) -> alt.Chart:
     """Stacked seconds per stage of one phase."""
     own = frame[frame["phase"] == phase]
-    stages = [stage for stage in STAGE_COLORS if stage in set(own["stage"])]
+    stages = [stage for stage in STAGES if stage in set(own["stage"])]
     return (
         alt.Chart(own)
         .mark_bar()
@@ -237,7 +225,7 @@ def latency_plot(frame: pd.DataFrame, phase: str) -> alt.Chart:
             color=alt.Color(
                 "stage:N",
                 title=None,
-                scale=alt.Scale(domain=stages, range=[STAGE_COLORS[stage] for stage in stages]),
+                scale=alt.Scale(domain=stages, range=[STAGES[stage] for stage in stages]),
                 legend=alt.Legend(orient="right"),
             ),
             order=alt.Order("stage_order:Q"),

@@ -1,34 +1,23 @@
-"""Colours and shapes. One look per strategy on all pages, by its place in the registry."""
+"""The look of all pages: the palette that reports share, and one label per spec."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from engine.models import StrategySpec
-from engine.strategies import registry
+from engine.report.palette import BETTER, GREY, OKABE_ITO, STAGES, UNCLEAR, WORSE, strategy_color, strategy_shape
 
-OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#999999")
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
-GREY = "#8A8A8A"
-"""Axis-like marks and labels, readable on light and dark."""
-
-BETTER, UNCLEAR, WORSE = "#0072B2", "#8A8A8A", "#D55E00"
-"""Verdicts. Always with a sign beside the colour."""
-
-
-def strategy_color(name: str) -> str:
-    """Grey for what is no strategy, such as the closed-book baseline."""
-    if name not in registry.names():
-        return GREY
-    return OKABE_ITO[registry.names().index(name) % len(OKABE_ITO)]
-
-
-def strategy_shape(name: str) -> str:
-    """Two strategies that share a colour differ in shape."""
-    if name not in registry.names():
-        return SHAPES[0]
-    place = registry.names().index(name)
-    return SHAPES[(place + place // len(OKABE_ITO)) % len(SHAPES)]
+__all__ = [
+    "BETTER",
+    "GREY",
+    "OKABE_ITO",
+    "STAGES",
+    "UNCLEAR",
+    "WORSE",
+    "strategy_color",
+    "strategy_shape",
+    "titled",
+]
 
 
 def titled(specs: Sequence[StrategySpec]) -> list[str]:

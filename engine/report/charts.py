@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from engine.report.palette import BETTER, OKABE_ITO, STAGES, UNCLEAR, WORSE, dashes, strategy_color, strategy_shape
+
 VEGA_LITE = "5.21"
 """The version of Vega-Lite the specifications are written for."""
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#999999")
-"""Okabe-Ito, for every colour vision."""
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
-BETTER, UNCLEAR, WORSE = "#0072B2", "#8A8A8A", "#D55E00"
 WIDTH = 520
 FONT = "system-ui, sans-serif"
 
@@ -34,11 +32,11 @@ def means(rows: Sequence[Row], title: str) -> str | None:
         [
             {
                 "transform": [{"filter": "isValid(datum.low)"}],
-                "mark": {"type": "rule", "strokeWidth": 2, "color": COLORS[0]},
+                "mark": {"type": "rule", "strokeWidth": 2, "color": OKABE_ITO[0]},
                 "encoding": {"y": y, "x": _x("low", title), "x2": {"field": "high"}},
             },
             {
-                "mark": {"type": "point", "filled": True, "size": 70, "color": COLORS[0], "opacity": 1},
+                "mark": {"type": "point", "filled": True, "size": 70, "color": OKABE_ITO[0], "opacity": 1},
                 "encoding": {"y": y, "x": _x("mean", title)},
             },
         ],
@@ -87,11 +85,22 @@ def differences(rows: Sequence[Row], title: str) -> str | None:
     )
 
 
-def lines(rows: Sequence[Row], x_title: str, y_title: str, labels: Sequence[str]) -> str | None:
-    """One line per strategy over a logarithmic axis. Rows: `label`, `x`, `y`."""
+def lines(rows: Sequence[Row], x_title: str, y_title: str, names: Mapping[str, str]) -> str | None:
+    """One line per strategy over a logarithmic axis. Rows: `label`, `x`, `y`. `names`: the strategy of each label, in their order."""
     if not rows:
         return None
-    many, values = len(labels), sorted({row["x"] for row in rows})
+    values = sorted({row["x"] for row in rows})
+
+    def look(scale: Sequence[Any]) -> dict[str, Any]:
+        return {
+            "field": "label",
+            "type": "nominal",
+            "title": None,
+            "sort": None,
+            "scale": {"domain": list(names), "range": list(scale)},
+            "legend": {"labelLimit": 260, "symbolSize": 90},
+        }
+
     encoding = {
         "x": {
             "field": "x",
@@ -101,25 +110,9 @@ def lines(rows: Sequence[Row], x_title: str, y_title: str, labels: Sequence[str]
             "axis": {"values": values, "format": ",d"},
         },
         "y": {"field": "y", "type": "quantitative", "title": y_title, "scale": {"zero": False}},
-        "color": {
-            "field": "label",
-            "type": "nominal",
-            "title": None,
-            "sort": None,
-            "scale": {"domain": list(labels), "range": [COLORS[place % len(COLORS)] for place in range(many)]},
-            "legend": {"labelLimit": 260},
-        },
-        "shape": {
-            "field": "label",
-            "type": "nominal",
-            "title": None,
-            "sort": None,
-            "scale": {
-                "domain": list(labels),
-                "range": [SHAPES[(place + place // len(COLORS)) % len(SHAPES)] for place in range(many)],
-            },
-            "legend": {"labelLimit": 260},
-        },
+        "color": look([strategy_color(name) for name in names.values()]),
+        "shape": look([strategy_shape(name) for name in names.values()]),
+        "strokeDash": look(dashes(list(names.values()))),
     }
     mark = {"type": "line", "point": {"filled": True, "size": 45, "opacity": 1}, "strokeWidth": 1.5}
     return _svg(rows, [{"mark": mark, "encoding": encoding}], 260)
@@ -137,7 +130,7 @@ def stacked(rows: Sequence[Row], title: str, stages: Sequence[str]) -> str | Non
             "type": "nominal",
             "title": None,
             "sort": list(stages),
-            "scale": {"domain": list(stages), "range": [COLORS[place % len(COLORS)] for place in range(len(stages))]},
+            "scale": {"domain": list(stages), "range": [STAGES[stage] for stage in stages]},
             "legend": {"orient": "top"},
         },
         "order": {"field": "place", "type": "quantitative"},

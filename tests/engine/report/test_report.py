@@ -92,6 +92,7 @@ def test_the_report_is_one_page_without_script_or_address_and_everything_in_it_i
         "Nothing can be recommended",
         "propositions 512",
         "needs a chat model",
+        "Delivered recall at equal token budgets",
         "How high is the annual fee?",
     ):
         assert shown in text
