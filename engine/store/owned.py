@@ -39,6 +39,13 @@ class OwnedStore(Store):
                 "Ask its owner, or make one of your own."
             )
 
+    def require_local(self) -> None:
+        """Raises NotAllowed."""
+        raise NotAllowed(
+            "Index and caches are shared by all users, and only whoever runs this installation may renew or empty them. Nothing was changed. "
+            "Ask them to do it on the command line."
+        )
+
     def own_id(self, kind: Kind, item_id: str) -> str:
         return ids.digest(kind, self.user, item_id) if self._is_anothers(kind, item_id) else item_id
 
@@ -82,6 +89,10 @@ class OwnedStore(Store):
     def update_chunks(self, chunk_set: ChunkSet) -> None:
         self.require_own("document", chunk_set.document_id)
         super().update_chunks(chunk_set)
+
+    def index_states(self, document_id: str | None = None) -> list[IndexState]:
+        mine = self.readable("document")
+        return [state for state in super().index_states(document_id) if state.document_id in mine]
 
     def forget_index(
         self,

@@ -92,6 +92,9 @@ class OwnerRecords(Database):
     def require_own(self, kind: Kind, item_id: str) -> None:
         """The local user may change everything; see `OwnedStore`."""
 
+    def require_local(self) -> None:
+        """What belongs to all users is the local user's to change; see `OwnedStore`."""
+
     def own_id(self, kind: Kind, item_id: str) -> str:
         """Under which id the user stores something with this content-derived id."""
         return item_id

@@ -117,12 +117,13 @@ class Chunks(Documents):
     def enrich(self, document_id: str, spec: StrategySpec) -> ChunkSet:
         """The chunks, each with a summary and keywords by the chat model: one call a chunk, repeated ones from the cache.
 
-        Kept with the chunks where those are stored. Raises NotFound, NeedsModel, ModelCallFailed; nothing is changed then.
+        Kept with the chunks where those are stored. Raises NotFound, NotAllowed, NeedsModel, ModelCallFailed; nothing is changed then.
         """
         if self.models.chat is None:
             raise NeedsModel(
                 "Summaries and keywords need a chat model and none is configured. Set OPENAI_API_KEY or OPENAI_BASE_URL."
             )
+        self._store.require_own("document", document_id)
         known = self.known_chunks(document_id, spec) or self.chunk(document_id, spec)
         described = with_summaries(known, self.models.chat)
         self._store.update_chunks(described)
@@ -153,8 +154,9 @@ class Chunks(Documents):
     def rebuild_index(self) -> int:
         """Drop every collection, so that the next use indexes with the embedding model of the settings. Returns how many were dropped.
 
-        Vectors that were paid for stay in the cache.
+        Vectors that were paid for stay in the cache. Raises NotAllowed for a signed-in user.
         """
+        self._store.require_local()
         collections = self._index.collections()
         for collection in collections:
             self._index.drop(collection.name)
@@ -164,8 +166,9 @@ class Chunks(Documents):
     def renew_collections(self) -> dict[str, int]:
         """Copy every collection of a Qdrant server into one made as the settings say now, while searches go on. Returns the points of each.
 
-        Calls no model. Raises BadRequest for the embedded index, IndexUnavailable.
+        Calls no model. Raises NotAllowed for a signed-in user, BadRequest for the embedded index, IndexUnavailable.
         """
+        self._store.require_local()
         if not isinstance(self._index, Renewable):
             raise BadRequest(
                 "The embedded index has no settings to renew. Nothing was changed. Set QDRANT_URL for a Qdrant server, or use `reindex` after a change of model."

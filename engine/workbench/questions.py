@@ -190,8 +190,9 @@ class Questions(Chunks):
         """Read the original again with today's reader and put the result in the old document's place.
 
         Question sets are resolved in the new text, and what moved is listed. Experiments stay as they were measured.
-        Raises NotFound, BadDocument; the old document stays then.
+        Raises NotFound, NotAllowed, BadDocument; the old document stays then.
         """
+        self._store.require_own("document", document_id)
         deletion = self.deletion(document_id)
         document = self.add_document(self.original(document_id), deletion.document.name).document
         if document.document_id == document_id:

@@ -145,7 +145,11 @@ class Workbench(Benchmarks):
         return {"vectors": self._store.vector_cache.size(), "replies": self._store.reply_cache.size()}
 
     def prune_caches(self, max_bytes: int) -> dict[str, int]:
-        """Drop what was not used for longest until each cache holds at most `max_bytes`. Returns how many entries went."""
+        """Drop what was not used for longest until each cache holds at most `max_bytes`. Returns how many entries went.
+
+        Raises NotAllowed for a signed-in user.
+        """
+        self._store.require_local()
         return {
             "vectors": self._store.vector_cache.prune(max_bytes),
             "replies": self._store.reply_cache.prune(max_bytes),

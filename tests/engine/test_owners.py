@@ -108,6 +108,7 @@ def test_what_is_shared_can_be_read_and_used_and_not_changed(ann: Workbench, ben
         lambda: ben.resume(experiment.experiment_id),
         lambda: ben.cancel(experiment.experiment_id),
         lambda: ben.share("document", document_id, False),
+        lambda: ben.reread(document_id),
     ]
     for change in refused:
         with pytest.raises(NotAllowed, match="only its owner may change it"):
@@ -116,6 +117,37 @@ def test_what_is_shared_can_be_read_and_used_and_not_changed(ann: Workbench, ben
     ann.share("document", document_id, False)
     with pytest.raises(NotFound):
         ben.document(document_id)
+
+
+def test_what_is_shared_is_refused_before_it_is_paid_for(limited: Workbench, fake_openai: FakeOpenAI) -> None:
+    ann, ben = limited.acting_as("ann"), limited.acting_as("ben")
+    document_id = ann.add_document(LAW, "law.md").document.document_id
+    (query,) = ann.ask("How high is the late fee?", [ann.spec("sentence")])
+    ann.share("document", document_id)
+    ann.share("query", query.query_id)
+    calls = fake_openai.calls("chat")
+    for work in (lambda: ben.enrich(document_id, ben.spec("sentence")), lambda: ben.judge(query.query_id)):
+        with pytest.raises(NotAllowed, match="only its owner may change it"):
+            work()
+    assert fake_openai.calls("chat") == calls
+
+
+def test_what_belongs_to_all_users_is_only_the_local_users_to_change(
+    everyone: Workbench, ann: Workbench, ben: Workbench
+) -> None:
+    document_id = ann.add_document(LAW, "law.md").document.document_id
+    ann.index([document_id], [ann.spec("sentence")])
+    refused: list[Callable[[], object]] = [
+        ben.rebuild_index,
+        ben.renew_collections,
+        lambda: ben.prune_caches(0),
+    ]
+    for change in refused:
+        with pytest.raises(NotAllowed, match="only whoever runs this installation"):
+            change()
+    assert ben.index_states() == []
+    assert [state.document_id for state in ann.index_states()] == [document_id]
+    assert everyone.rebuild_index() == 1
 
 
 def test_own_and_shared_experiments_are_compared_and_exported_and_no_others(ann: Workbench, ben: Workbench) -> None:
