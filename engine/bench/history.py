@@ -170,11 +170,8 @@ def compare(experiments: Sequence[Experiment]) -> ExperimentComparison:
         changes.extend(_metric_changes(base, scores, pairs, shared, keys, first.plan.seed))
         if metric is not None:
             questions.extend(_question_changes(base, scores, pairs, common, metric))
-    questions.sort(key=lambda each: (each.difference is None, each.difference or 0.0))
-    if len(questions) > QUESTIONS_SHOWN:
-        notes.append(
-            f"{len(questions):,} pairs of scores were compared; the {QUESTIONS_SHOWN} with the largest regressions are listed."
-        )
+    listed, note = _listed(questions)
+    notes.extend(note)
     asked = max(len(each.questions) for each in experiments)
     if len(common) < asked:
         notes.append(f"Compared on {len(common)} common questions; some experiments asked up to {asked}.")
@@ -185,9 +182,29 @@ def compare(experiments: Sequence[Experiment]) -> ExperimentComparison:
         settings=_differing(experiments),
         metric=metric,
         metrics=tuple(changes),
-        questions=tuple(questions[:QUESTIONS_SHOWN]),
+        questions=listed,
         notes=tuple(notes),
     )
+
+
+def _listed(changes: Sequence[QuestionChange]) -> tuple[tuple[QuestionChange, ...], list[str]]:
+    """The changes worth a line, the largest regression first, and what is said when not all are among them.
+
+    Where there are too many, those without a difference are left out first.
+    """
+
+    def regression(each: QuestionChange) -> tuple[bool, float]:
+        return each.difference is None, each.difference or 0.0
+
+    ordered = sorted(changes, key=lambda each: (each.difference == 0.0, *regression(each)))
+    listed = tuple(sorted(ordered[:QUESTIONS_SHOWN], key=regression))
+    differ = sum(each.difference != 0.0 for each in changes)
+    if len(changes) <= QUESTIONS_SHOWN or not differ:
+        return listed, []
+    said = f"{differ:,} of {len(changes):,} pairs of scores differ; "
+    if differ > QUESTIONS_SHOWN:
+        return listed, [f"{said}the {QUESTIONS_SHOWN} with the largest regressions are listed."]
+    return listed, [f"{said}all of them are listed."]
 
 
 class _Scores:

@@ -39,6 +39,19 @@ def test_two_experiments_differ_by_what_changed_on_the_common_questions() -> Non
     assert any("paragraph 1 not in Run one" in note for note in found.notes)
 
 
+def test_of_many_pairs_those_that_differ_are_listed_and_it_is_said_only_where_there_are_some() -> None:
+    same = [0.5] * 250
+    before = experiment("before", {"sentence": same})
+    assert compare([before, experiment("again", {"sentence": same})]).notes == ()
+    found = compare([before, experiment("after", {"sentence": [0.2, *same[:-2], 0.9]})])
+    assert found.notes == ("2 of 250 pairs of scores differ; all of them are listed.",)
+    assert len(found.questions) == 200
+    differences = [each.difference for each in found.questions]
+    assert (differences[0], differences[-1]) == (pytest.approx(-0.3), pytest.approx(0.4))
+    worse = compare([before, experiment("worse", {"sentence": [0.1] * 201 + same[:49]})])
+    assert worse.notes == ("201 of 250 pairs of scores differ; the 200 with the largest regressions are listed.",)
+
+
 def test_only_common_questions_count_and_failed_ones_do_not() -> None:
     before = experiment("one", {"sentence": [1.0, 1.0, None]})
     after = experiment("two", {"sentence": [0.0, 1.0, 1.0, 1.0, 1.0]})
