@@ -43,7 +43,7 @@ def asked(job: Job) -> Progress:
 def in_words(job: Job) -> str:
     """Progress, cost and time left on one line."""
     progress = asked(job)
-    parts = [f"{progress.done} of {progress.total or '?'} answers"]
+    parts = [f"{progress.done} of {progress.total} answers" if progress.total else "getting ready"]
     night = stages(job).get(overnight.SPEC.label, {}).get("batch")
     if night is not None and night.done < night.total:
         parts.append(f"{night.done} of {night.total} calls of the overnight batches")
@@ -64,7 +64,7 @@ def progress_table(job: Job) -> pd.DataFrame:
         rows.append(
             {
                 "strategy": label,
-                "documents indexed": f"{indexed.done} of {indexed.total or '?'}" if "index" in found else "–",
+                "documents indexed": f"{indexed.done} of {indexed.total}" if indexed.total else "–",
                 "answered": answered.share,
             }
         )

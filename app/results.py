@@ -386,7 +386,7 @@ def _percent(share: float) -> str:
 
 
 def thresholds(experiment: Experiment) -> pd.DataFrame:
-    """The guide's five rules of thumb per strategy."""
+    """The five rules of thumb per strategy."""
     rows = []
     for result in experiment.results:
         values = {value.metric: value.value for value in result.metrics}

@@ -386,7 +386,10 @@ def trust(experiment: Experiment) -> None:
     metrics = results.headline_metrics(experiment)
     st.caption("Failed is not zero: what could not be scored is counted by cause and enters no mean.")
     st.dataframe(results.scored(experiment, metrics), hide_index=True, height=240, alt="Questions scored per metric")
-    st.markdown("**Rules of thumb of the guide**")
+    st.markdown("**Rules of thumb**")
+    st.caption(
+        "Common expectations of a cut and a search, to look at more closely where they fail; they decide nothing."
+    )
     st.dataframe(results.thresholds(experiment), hide_index=True, alt="Five rules of thumb per strategy")
     judge_panel(workbench, experiment)
     with st.expander("Settings, versions and inputs"):

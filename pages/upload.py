@@ -23,7 +23,7 @@ heading(
     "Upload",
     "Add regulations and question sets. Every document is read once, completely, and its structure is kept.",
     [
-        "Drop Word documents here; each is stored as soon as it is read, and the table says what was kept.",
+        "Drop Word, PDF, HTML, Markdown or text documents here; each is stored as soon as it is read, and the table says what was kept.",
         "Choose a row to see the tree that strategies cut by, with the tokens of every part.",
         "Add a question set with quotes as evidence, and strategies can be measured on the Benchmark page.",
     ],
@@ -76,7 +76,7 @@ with guard():
 uploads.show_outcomes()
 
 if not documents:
-    empty("No documents yet", "Drop a Word document above, or load the sample regulation to look around first.")
+    empty("No documents yet", "Drop a document above, or load the sample regulation to look around first.")
     st.stop()
 
 st.subheader("Documents")

@@ -1,4 +1,4 @@
-"""The five thresholds of the guide, shown as pass or fail beside the measured value. They are rules of thumb, not verdicts."""
+"""Five rules of thumb, shown as pass or fail beside the measured value. They are no verdicts."""
 
 from __future__ import annotations
 
