@@ -446,6 +446,8 @@ class Experiment(Record):
     request_id: str
     estimated_cost_usd: float | None = None
     """From the dry run; None when a price is unknown."""
+    retried_usd: float | None = 0.0
+    """Dollars of answers and verdicts that failed and were tried again, so that no cell holds them any more; None when a price is unknown."""
     prompts: dict[str, str] = Field(default_factory=dict)
     """Version of each prompt."""
     repeats_experiment: str | None = None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine import ids
+from engine.bench import overnight, summary
 from engine.bench.plan import answer_seeds
 from engine.bench.progress import Progress
 from engine.bench.run import Event, Runner
 from engine.errors import Busy, NotFound, UserError
-from engine.records import Experiment
+from engine.records import Experiment, QuestionResult
 from engine.store import Job, JobState, Store
 from engine.store.jobs import LEASE_SECONDS
 
@@ -78,8 +79,9 @@ class JobRunner:
             if job is not None and job.state in WAITING:
                 return job
             self._check_room(owner if job is None else job.owner)
-            self._store.delete_cells(experiment_id, _failed(experiment))
             self._store.forget_batch_calls(experiment_id, but=("ok", "waiting"))
+            failed = _failed(experiment)
+            self._store.delete_cells(experiment_id, [_key(cell) for cell in failed], self._cost(experiment_id, failed))
             self._store.conclude_experiment(experiment_id, None)
             self._store.finish_experiment(experiment_id, "running")
             job = self._add(experiment, owner) if job is None else self._store.requeue_job(experiment_id)
@@ -89,6 +91,16 @@ class JobRunner:
     def _add(self, experiment: Experiment, owner: str) -> Job:
         kind = OVERNIGHT if experiment.plan.batch else KIND
         return self._store.add_job(kind, {"experiment_id": experiment.experiment_id}, owner, experiment.experiment_id)
+
+    def _cost(self, experiment_id: str, failed: Sequence[QuestionResult]) -> float | None:
+        """Dollars of cells that are tried again; None when a price is unknown.
+
+        Without the replies of batches that are kept: the new cell is paid with them.
+        """
+        payers = {overnight.unit_name(*_key(cell)) for cell in failed}
+        kept = sum(call.cost_usd or 0.0 for call in self._store.batch_calls(experiment_id) if call.payer in payers)
+        costs = [summary.total(cell.usage).cost_usd for cell in failed]
+        return None if None in costs else max(0.0, sum(cost or 0.0 for cost in costs) - kept)
 
     def _check_room(self, owner: str) -> None:
         if self._store.count_jobs(WAITING) >= self._limit:
@@ -163,6 +175,7 @@ class JobRunner:
                     len(answer_seeds(experiment.plan, runner.models)),
                     self._store.finished_cells(experiment_id),
                     closed_book=experiment.plan.closed_book and runner.models.chat is not None,
+                    spent_usd=job.progress.get("spent_usd", 0.0),
                 )
             )
             ended = runner.run(experiment, watch.note, watch.cancelled)
@@ -210,10 +223,14 @@ class JobRunner:
 _SETTLED = frozenset({"not_applicable", "scored"})
 
 
-def _failed(experiment: Experiment) -> list[tuple[str, str, int]]:
+def _key(cell: QuestionResult) -> tuple[str, str, int]:
+    return cell.spec_id, cell.question_id, cell.repeat
+
+
+def _failed(experiment: Experiment) -> list[QuestionResult]:
     """Cells worth another try: the question failed, or the judge gave no verdict."""
     return [
-        (cell.spec_id, cell.question_id, cell.repeat)
+        cell
         for cell in experiment.cells
         if cell.status not in _SETTLED or any(status not in _SETTLED for status in cell.unscored.values())
     ]
@@ -230,7 +247,7 @@ class _Watch:
         self._closing = closing
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._progress = Progress()
+        self._progress = Progress(spent_usd=job.progress.get("spent_usd", 0.0))
         self.cancel_requested = False
         self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
         self._thread.start()

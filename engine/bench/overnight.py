@@ -59,6 +59,11 @@ def check(plan: Plan, models: Models) -> None:
         )
 
 
+def unit_name(spec_id: str, question_id: str, repeat: int) -> str:
+    """Names the cell that pays for calls of a batch."""
+    return f"{spec_id}/{question_id}/{repeat}"
+
+
 @dataclass
 class Unit:
     """What one thread is working on: the calls of one answer or verdict."""

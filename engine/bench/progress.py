@@ -54,7 +54,7 @@ class Progress:
     """Sums up the events of one run of an experiment; nothing is known about it while there is none.
 
     `repeats`: answers per question and spec. `finished`: spec id, question id and repeat of the answers stored before this run.
-    `closed_book`: whether the questions are also asked without documents. `now`: seconds of a clock that never goes back.
+    `closed_book`: whether the questions are also asked without documents. `spent_usd`: by earlier runs of it. `now`: seconds of a clock that never goes back.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Progress:
         finished: Iterable[tuple[str, str, int]] = (),
         *,
         closed_book: bool = False,
+        spent_usd: float | None = 0.0,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._now = now
@@ -72,7 +73,7 @@ class Progress:
         self._lines = {} if experiment is None else _planned(experiment, repeats, finished, closed_book)
         self._errors: dict[str, str] = {}
         self._error_count = 0
-        self._spent: float | None = 0.0
+        self._spent = spent_usd
 
     def note(self, event: Event) -> None:
         before = self._asked.done
@@ -82,7 +83,9 @@ class Progress:
             self._error_count += 1
             if label in self._errors or len(self._errors) < ERRORS_SHOWN:
                 self._errors[label] = event.error
-        self._spent = event.spent_usd
+        # A batch says nothing about dollars. Threads overtake each other, so the highest sum is the latest.
+        if event.stage != "batch" and self._spent is not None:
+            self._spent = None if event.spent_usd is None else max(self._spent, event.spent_usd)
         if self._first is None and self._asked.done > before:
             self._first = (self._now(), self._asked.done)
 

@@ -206,7 +206,9 @@ class _Work:
     def _budget(self) -> tuple[Spending, dict[str, float], float]:
         """What the run has spent before, and what indexing a spec and asking a question may cost at most."""
         calibrated = self._experiment.calibration
-        spent: float | None = 0.0 if calibrated is None else calibrated.usage.cost_usd
+        spent = self._experiment.retried_usd
+        if calibrated is not None and spent is not None:
+            spent = None if calibrated.usage.cost_usd is None else spent + calibrated.usage.cost_usd
         for spec in self._experiment.specs:
             cells = self._store.cells(self._experiment.experiment_id, spec.spec_id)
             before = self._before.get(spec.spec_id)
@@ -227,7 +229,7 @@ class _Work:
         batches, budget = self._batches, self._experiment.plan.budget_usd
         if batches is None or budget is None or not batches.has_waiting:
             return
-        done = {_unit(*cell) for cell in self._store.finished_cells(self._experiment.experiment_id)}
+        done = {overnight.unit_name(*cell) for cell in self._store.finished_cells(self._experiment.experiment_id)}
         calibrated = self._store.experiment(self._experiment.experiment_id, cells=False).calibration is not None
         owed = batches.unrecorded_usd(lambda unit: unit in done or (calibrated and unit == overnight.CALIBRATION))
         self._spending.add("owed", owed)
@@ -412,7 +414,7 @@ class _Work:
 
     def _ask_units(self, asking: _Asking, units: Sequence[Unit]) -> None:
         spec_id = asking.opened.spec.spec_id
-        name = _unit(spec_id, units[0].question.question_id, units[0].repeat)
+        name = overnight.unit_name(spec_id, units[0].question.question_id, units[0].repeat)
         with self._unit(name) as unit, self._reserved("ask", self._ask_cost):
             every = list(self._executor.ask(asking.opened, units, self._stopping))
             if self._is_deferred(unit):
@@ -465,11 +467,6 @@ class _Work:
         self, stage: Stage, spec: StrategySpec, done: int, total: int | None = None, error: str | None = None
     ) -> None:
         self._emit(Event(stage, spec, done, done if total is None else total, error, self._spending.spent_usd))
-
-
-def _unit(spec_id: str, question_id: str, repeat: int) -> str:
-    """Names the cell that pays for calls of a batch."""
-    return f"{spec_id}/{question_id}/{repeat}"
 
 
 class _Asking:

@@ -90,23 +90,17 @@ class ExperimentRecords(Database):
         def change(header: dict[str, Any]) -> None:
             header["plan"]["budget_usd"] = budget_usd
 
-        self._change_header(experiment_id, change)
+        with self.write() as connection:
+            _change_header(connection, experiment_id, change)
 
     def set_calibration(self, experiment_id: str, calibration: CalibrationSummary) -> None:
         """Store how the judge of an experiment did on the calibration cases. Raises NotFound."""
-        self._change_header(
-            experiment_id, lambda header: header.update(calibration=calibration.model_dump(mode="json"))
-        )
-
-    def _change_header(self, experiment_id: str, change: Callable[[dict[str, Any]], None]) -> None:
         with self.write() as connection:
-            which = experiments.c.experiment_id == experiment_id
-            header = connection.execute(select(experiments.c.header).where(which)).scalar()
-            if header is None:
-                raise _no_experiment(experiment_id)
-            values = json.loads(unpack(header))
-            change(values)
-            connection.execute(update(experiments).where(which).values(header=pack(json.dumps(values))))
+            _change_header(
+                connection,
+                experiment_id,
+                lambda header: header.update(calibration=calibration.model_dump(mode="json")),
+            )
 
     def annotate_experiment(
         self,
@@ -194,10 +188,22 @@ class ExperimentRecords(Database):
         with self.read() as connection:
             return _read_cells(connection, which, queries=False)
 
-    def delete_cells(self, experiment_id: str, which: Iterable[tuple[str, str, int]]) -> None:
-        """Forget cells, each named by spec id, question id and repeat, so that a resumed run does them again."""
+    def delete_cells(
+        self, experiment_id: str, which: Iterable[tuple[str, str, int]], cost_usd: float | None = 0.0
+    ) -> None:
+        """Forget cells, each named by spec id, question id and repeat, so that a resumed run does them again.
+
+        `cost_usd`: what they have cost (None: unknown), which the experiment remembers. Raises NotFound where there is a cost.
+        """
         table = _cells
+
+        def remember(header: dict[str, Any]) -> None:
+            before = header.get("retried_usd", 0.0)
+            header["retried_usd"] = None if before is None or cost_usd is None else before + cost_usd
+
         with self.write() as connection:
+            if cost_usd != 0.0:
+                _change_header(connection, experiment_id, remember)
             for spec_id, question_id, repeat in which:
                 connection.execute(
                     delete(table).where(
@@ -295,6 +301,16 @@ class ExperimentRecords(Database):
         with self.read() as connection:
             rows = connection.execute(select(*columns).where(*which).order_by(*order)).all()
         return [_summary_of(row) for row in rows]
+
+
+def _change_header(connection: Connection, experiment_id: str, change: Callable[[dict[str, Any]], None]) -> None:
+    which = experiments.c.experiment_id == experiment_id
+    header = connection.execute(select(experiments.c.header).where(which)).scalar()
+    if header is None:
+        raise _no_experiment(experiment_id)
+    values = json.loads(unpack(header))
+    change(values)
+    connection.execute(update(experiments).where(which).values(header=pack(json.dumps(values))))
 
 
 def _summary(experiment: Experiment) -> ExperimentSummary:

@@ -74,6 +74,19 @@ def test_the_passes_of_an_overnight_run_take_nothing_back() -> None:
     assert (progress.record()["done"], progress.record()["total"]) == (6, 12)
 
 
+def test_what_was_spent_only_grows_and_an_unknown_price_stays_unknown() -> None:
+    whole = run()
+    progress = Progress(whole, spent_usd=0.1)
+    assert progress.record()["spent_usd"] == 0.1
+    for spent in (0.3, 0.2):
+        progress.note(Event("ask", whole.specs[0], 1, 4, spent_usd=spent))
+    progress.note(Event("batch", overnight.SPEC, 1, 4))
+    assert progress.record()["spent_usd"] == 0.3
+    progress.note(Event("ask", whole.specs[0], 2, 4, spent_usd=None))
+    progress.note(Event("ask", whole.specs[0], 3, 4, spent_usd=0.4))
+    assert progress.record()["spent_usd"] is None
+
+
 def test_a_strategy_without_any_document_is_asked_nothing() -> None:
     whole = run()
     progress = Progress(whole)

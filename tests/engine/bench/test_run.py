@@ -13,6 +13,7 @@ from sqlalchemy import event as database_event
 from engine import Workbench
 from engine.bench import open_spec
 from engine.bench.run import Event
+from engine.bench.summary import total
 from engine.errors import (
     BadRequest,
     Busy,
@@ -140,6 +141,14 @@ def test_a_judge_that_fails_leaves_the_answer_and_says_why(served: Workbench, fa
     served.retry_failed(experiment.experiment_id)
     again = ended(served, experiment.experiment_id)
     assert not any(cell.unscored.get("judge.faithfulness") == "refused" for cell in again.cells)
+    lost = total(unjudged[0].usage).cost_usd
+    assert lost
+    assert again.retried_usd == pytest.approx(lost)
+    costs = [total(cell.usage).cost_usd or 0.0 for cell in again.cells]
+    costs += [total(each.index_usage).cost_usd or 0.0 for each in again.results]
+    costs += [again.calibration.usage.cost_usd or 0.0 if again.calibration else 0.0]
+    spent = served.job(experiment.experiment_id).progress["spent_usd"]
+    assert spent == pytest.approx(sum(costs) + lost)
 
 
 def test_an_index_folder_that_is_removed_stops_the_run_in_words_and_is_made_again(tmp_path: Path) -> None:
