@@ -98,10 +98,11 @@ def move(
 ) -> list[Moved]:
     """Copy tables, collections and originals, then compare source and target. The source stays as it is.
 
-    `replace`: empty the target first. Raises TransferRefused when the source is empty, when the target holds something else, or when it is
-    not the same in the end; the UserErrors of the stores.
+    `replace`: empty the target first. Raises TransferRefused when the source is empty or lacks originals of its documents, when the target
+    holds something else, or when it is not the same in the end; the UserErrors of the stores.
     """
     _refuse_empty(source)
+    _refuse_lost_originals(source, target.folder)
     if replace:
         empty(target)
     for table in TABLES:
@@ -115,7 +116,7 @@ def move(
         for points, vectors in _pages(source.index, info.name):
             target.index.upsert(info.name, points, vectors)
         note(f"{info.name} copied")
-    originals = _copy_originals(source.folder, target.folder)
+    originals = _copy_originals(source, target.folder)
     moved = [_same_rows(source.store, target.store, table) for table in TABLES]
     return [*moved, *(_same_points(source.index, target.index, name) for name in names), originals]
 
@@ -136,6 +137,16 @@ def _refuse_empty(source: Place) -> None:
     if not holds_rows and not source.index.collections():
         raise TransferRefused(
             "The source holds nothing, so there is nothing to move. Nothing was changed. Check DATA_DIR or --folder, DATABASE_URL and QDRANT_URL."
+        )
+
+
+def _refuse_lost_originals(source: Place, target: DataFolder) -> None:
+    """Originals lie in a data folder, also where rows and vectors are on servers: the wrong folder has none of them."""
+    lost = source.store.originals() - _names(source.folder) - _names(target)
+    if lost:
+        raise TransferRefused(
+            f"{len(lost)} originals of the documents are not in the data folder {source.folder.path}. Nothing was changed. "
+            "Set DATA_DIR to the data folder the documents were uploaded to, or delete the documents without an original."
         )
 
 
@@ -252,15 +263,22 @@ def _same_points(source: ChunkIndex, target: ChunkIndex, collection: str) -> Mov
 # Originals
 
 
-def _copy_originals(source: DataFolder, target: DataFolder) -> Moved:
-    """Originals are named by their hash, which is checked where they are written."""
-    names = sorted(file.name for file in source.originals.iterdir() if not file.name.startswith("."))
+def _names(folder: DataFolder) -> set[str]:
+    return {file.name for file in folder.originals.iterdir() if not file.name.startswith(".")}
+
+
+def _copy_originals(source: Place, target: DataFolder) -> Moved:
+    """Originals are named by their hash, which is checked where they are written. Those that no document was made from stay behind."""
+    wanted = source.store.originals()
     total = _Total()
-    for name in names:
-        if source is not target and target.add_original(source.original(name)) != name:
+    for name in sorted(wanted & _names(source.folder)):
+        if source.folder is not target and target.add_original(source.folder.original(name)) != name:
             raise _not_the_same(f"the original {name}")
+    if not wanted <= _names(target):
+        raise _not_the_same("the folder of originals")
+    for name in wanted:
         total.add(ids.digest(name))
-    return Moved("folder", "originals", len(names), total.hex())
+    return Moved("folder", "originals", len(wanted), total.hex())
 
 
 class _Total:

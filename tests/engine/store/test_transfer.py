@@ -184,6 +184,21 @@ def test_an_empty_or_missing_source_does_not_replace_what_is_there(
     assert json.loads(capsys.readouterr().out) == there
 
 
+def test_a_move_from_servers_needs_the_originals(servers: Settings, used: Path, tmp_path: Path) -> None:
+    with Places(servers, used) as places:
+        transfer.move(places.embedded, places.servers)
+    elsewhere = servers.model_copy(update={"data_dir": tmp_path / "elsewhere"})
+    with Places(elsewhere, tmp_path / "back") as places:
+        with pytest.raises(TransferRefused, match="1 originals of the documents are not in the data folder"):
+            transfer.move(places.servers, places.embedded)
+        assert not any(rows(places.embedded).values())
+    # A folder that has them already is moved to from anywhere.
+    shutil.copytree(used / "originals", tmp_path / "back" / "originals", dirs_exist_ok=True)
+    with Places(elsewhere, tmp_path / "back") as places:
+        moved = {each.name: each.size for each in transfer.move(places.servers, places.embedded)}
+    assert moved["originals"] == moved["documents"] == 1
+
+
 def test_a_move_needs_both_servers(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="DATABASE_URL and QDRANT_URL"):
         Places(load_settings(data_dir=tmp_path), tmp_path)
