@@ -15,61 +15,82 @@ BINS = 24
 
 
 def token_bins(chunk_sets: Sequence[ChunkSet]) -> pd.DataFrame:
-    """Chunks per token range, in the same ranges for every spec: columns spec, name, from, to, chunks."""
+    """Chunks per token range, in the same ranges for every spec: columns spec, name, from, to (counted in), chunks, share.
+
+    A range ends at a limit that all specs share, so that no bar stands on both sides of it.
+    """
     sizes = [np.array([chunk.token_count for chunk in each.chunks], dtype=np.int64) for each in chunk_sets]
     most = max((int(each.max()) for each in sizes if each.size), default=1)
-    width = max(1, -(-(most + 1) // BINS))
-    edges = np.arange(0, (most // width + 1) * width + 1, width)
+    limits = {limit for each in chunk_sets if (limit := _limit(each)) is not None and limit <= 1.25 * most}
+    most = max(most, *limits, 1)
+    width = _bin_width(most, limits)
+    # Each range counts its last value in: a chunk as large as the limit allows stands left of the line.
+    ends = np.arange(width, most + width, width)
     rows = [
         {
             "spec": label,
             "name": each.spec.strategy_name,
-            "from": int(low),
-            "to": int(low + width - 1),
+            "from": int(end - width + 1),
+            "to": int(end),
             "chunks": int(count),
+            "share": int(count) / max(1, own.size),
         }
         for label, each, own in zip(titled([one.spec for one in chunk_sets]), chunk_sets, sizes, strict=True)
-        for low, count in zip(edges[:-1], np.histogram(own, edges)[0], strict=True)
+        for end, count in zip(ends, np.bincount(np.maximum(own - 1, 0) // width, minlength=len(ends)), strict=True)
     ]
-    return pd.DataFrame(rows, columns=["spec", "name", "from", "to", "chunks"])
+    return pd.DataFrame(rows, columns=["spec", "name", "from", "to", "chunks", "share"])
+
+
+def _bin_width(most: int, limits: set[int]) -> int:
+    """The width nearest to that of `BINS` ranges up to `most` that divides every limit, if there is one not far from it."""
+    width = max(1, -(-most // BINS))
+    near = sorted(range(-(-width // 2), 2 * width + 1), key=lambda each: abs(each - width))
+    return next((each for each in near if all(limit % each == 0 for limit in limits)), width)
+
+
+def _limit(chunk_set: ChunkSet) -> int | None:
+    """The most tokens a chunk of this spec may have; None where it has no such limit."""
+    size = chunk_set.spec.params.get("size")
+    return size if isinstance(size, int) and chunk_set.spec.params.get("unit", "tokens") == "tokens" else None
 
 
 def token_histogram(chunk_sets: Sequence[ChunkSet], place: int) -> alt.LayerChart:
-    """How many tokens the chunks of one spec have, over the bins and heights that all of them share.
+    """How many tokens the chunks of one spec have: the share of them per range, over ranges that all specs share.
 
-    A line stands at the median, a dashed one at the limit.
+    Heights are each spec's own, because a strategy of few chunks would lie flat beside one of many. A line stands at the median,
+    a dashed one at the limit.
     """
     frame = token_bins(chunk_sets)
-    end = int(frame["to"].max()) + 1 if len(frame) else 1
+    end = int(frame["to"].max()) if len(frame) else 1
     scale = alt.Scale(domain=[0, end], nice=False)
-    height = alt.Scale(domain=[0, int(frame["chunks"].max()) if len(frame) else 1])
     label, each = titled([one.spec for one in chunk_sets])[place], chunk_sets[place]
-    own = frame[frame["spec"] == label].assign(end=lambda rows: rows["to"] + 1)
-    limit = each.spec.params.get("size")
-    in_tokens = isinstance(limit, int) and each.spec.params.get("unit", "tokens") == "tokens"
+    own = frame[frame["spec"] == label].assign(start=lambda rows: rows["from"] - 1)
+    limit = _limit(each)
     bars = (
         alt.Chart(own)
         .mark_bar(color=strategy_color(each.spec.strategy_name))
         .encode(
-            x=alt.X("from:Q", scale=scale, title="tokens per chunk"),
-            x2="end:Q",
-            y=alt.Y("chunks:Q", title="chunks", scale=height),
+            x=alt.X("start:Q", scale=scale, title="tokens per chunk"),
+            x2="to:Q",
+            y=alt.Y("share:Q", title="share of its chunks", axis=alt.Axis(format=".0%", tickCount=4)),
             y2=alt.datum(0),
-            tooltip=["spec", "from", "to", "chunks"],
+            tooltip=["spec", "from", "to", "chunks", alt.Tooltip("share:Q", format=".1%")],
         )
     )
     median = float(np.median([chunk.token_count for chunk in each.chunks])) if each.chunks else 0.0
-    marks = [{"at": median, "what": f"median {median:.0f}"}]
-    layers = [bars, _rule(marks, scale)]
-    if in_tokens and limit <= end:
-        layers.append(_rule([{"at": limit, "what": f"limit {limit}"}], scale, dash=True))
-    return alt.layer(*layers).properties(height=190)
+    layers = [bars, _rule(median, f"median {median:.0f}", scale, end)]
+    if limit is not None and limit <= end:
+        layers.append(_rule(limit, f"limit {limit}", scale, end, row=1))
+    return alt.layer(*layers).properties(height=230)
 
 
-def _rule(marks: list[dict[str, object]], scale: alt.Scale, dash: bool = False) -> alt.LayerChart:
-    base = alt.Chart(pd.DataFrame(marks)).encode(x=alt.X("at:Q", scale=scale))
-    line = base.mark_rule(color=GREY, strokeWidth=2, strokeDash=[5, 4] if dash else [1, 0])
-    return line + base.mark_text(color=GREY, align="left", dx=4, y=8).encode(text="what:N")
+def _rule(at: float, words: str, scale: alt.Scale, end: float, row: int = 0) -> alt.LayerChart:
+    """A line with words beside it, on the side with more room; `row`: 1 for the dashed one, whose words stand lower."""
+    base = alt.Chart(pd.DataFrame([{"at": at, "what": words}])).encode(x=alt.X("at:Q", scale=scale))
+    line = base.mark_rule(color=GREY, strokeWidth=2, strokeDash=[5, 4] if row else [1, 0])
+    left = at <= 0.7 * end
+    text = base.mark_text(color=GREY, align="left" if left else "right", dx=4 if left else -4, y=-14 + 14 * row - 6)
+    return line + text.encode(text="what:N")
 
 
 CURVE_POINTS = 1500
