@@ -33,6 +33,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.errors import BadRequest, BadSetting, StoreUnavailable
 from engine.ids import digest
+from engine.providers.vectors import well_formed
 from engine.store.migrations import migrate
 
 BUSY_SECONDS = 30.0
@@ -171,6 +172,10 @@ class Database:
             raise StoreUnavailable(
                 "All connections to the database are in use. Nothing was changed. Try again in a moment."
             ) from error
+        except UnicodeEncodeError:
+            raise BadRequest(
+                "An id or a tag holds a broken character (half a surrogate pair), which no database stores. Nothing was changed. Remove it and try again."
+            ) from None
         except exc.DBAPIError as error:
             if "nul (0x00)" in str(error.orig).lower():
                 raise BadRequest(
@@ -277,8 +282,11 @@ def slices(items: Sequence[T], size: int = SLICE) -> Iterator[Sequence[T]]:
 
 
 def column(value: str) -> str:
-    """Free text for a column of its own: PostgreSQL refuses the NUL character there. The record's JSON keeps it, escaped."""
-    return value.replace("\x00", "")
+    """Free text for a column of its own: PostgreSQL refuses the NUL character there, and no database stores half a surrogate pair.
+
+    The record's JSON keeps NUL, escaped.
+    """
+    return well_formed(value).replace("\x00", "")
 
 
 def seconds(moment: datetime) -> float:

@@ -13,6 +13,7 @@ from engine.judge.calibration import Calibration, calibrate
 from engine.live import LiveAsk
 from engine.models import StrategySpec
 from engine.providers.base import ChatModel
+from engine.providers.vectors import well_formed
 from engine.records import Query
 from engine.workbench import quotas
 from engine.workbench.questions import Questions
@@ -47,6 +48,8 @@ class Asking(Questions):
         request_id: str | None = None,
     ) -> LiveAsk:
         """`ask` in the background: answers can be read while they are written, and are stored whoever still watches."""
+        # A terminal passes bytes that are no text as half surrogate pairs, which neither models nor stores take.
+        question = well_formed(question)
         if not question.strip():
             raise BadRequest("The question is empty. Write one and ask again.")
         if not specs:

@@ -25,6 +25,7 @@ from engine.metrics import chunk_quality
 from engine.models import Chunk, StrategySpec
 from engine.providers.base import Models
 from engine.providers.prices import load_prices
+from engine.providers.vectors import well_formed
 from engine.records import Experiment, Plan, Question, QuestionResult, QuestionSet
 from engine.report import Exported
 from engine.settings import Settings
@@ -301,6 +302,7 @@ class Benchmarks(Asking):
 
     def _freeze(self, plan: Plan, request_id: str | None, repeats: Experiment | None = None) -> Experiment:
         """The experiment of a plan; with `repeats`, with the questions of that one."""
+        plan = plan.model_copy(update={"name": well_formed(plan.name)})
         documents = [self._store.document_info(document_id) for document_id in plan.document_ids]
         question_set = history.frozen_questions(repeats) if repeats else self.question_set(plan.question_set_id)
         planning.check(plan, documents, question_set)

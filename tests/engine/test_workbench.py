@@ -204,3 +204,19 @@ def test_bad_requests_are_refused_before_any_work(workbench: Workbench) -> None:
         workbench.spec("recursive", {"size": 10, "overlap": 10})
     with pytest.raises(BadParameter, match="There is no strategy"):
         workbench.spec("magic")
+
+
+def test_half_surrogate_pairs_are_replaced_in_what_people_write_and_refused_in_ids(workbench: Workbench) -> None:
+    workbench.add_document(b"# Fees\n\nThe fee is 5 euros.\n", "fees.md")
+    rows = b'[{"question": "How high is the fee?", "evidence": ["The fee is 5 euros."]}]'
+    questions = workbench.add_question_set(rows, "questions.json")
+    spec = workbench.spec("sentence")
+    (query,) = workbench.ask("How high is the fee \udcff?", [spec])
+    assert workbench.query(query.query_id).question == "How high is the fee ??"
+    experiment = workbench.benchmark(workbench.plan(questions.question_set_id, [spec], name="fees \ud800"))
+    assert experiment.name == "fees ?"
+    noted = workbench.annotate(experiment.experiment_id, name="b \ud800", note="\ud800", tags=["\udfff"])
+    assert (noted.name, noted.note, noted.tags) == ("b ?", "?", ("?",))
+    for broken in (lambda: workbench.query("\ud800"), lambda: workbench.experiments(tag="\ud800")):
+        with pytest.raises(BadRequest, match="broken character"):
+            broken()
