@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from engine.store import Store
 from engine.store.records import Batch, BatchCall
 
 if TYPE_CHECKING:
-    from engine.providers.openai_batch import BatchChat, Line
+    from engine.providers.openai_batch import BatchChat, BatchState, Line
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ _NOT_MEASURED = ("generate", "judge", "total")
 """Times of a question that a batch has no part in."""
 _LOOK = 0.5
 """Seconds between looks at whether the run was cancelled, while a batch is waited for."""
+PATIENCE_SECONDS = 10.0
+"""How long a cancelled run waits for its batches to end, so that their files can be deleted."""
 _OUT_OF_REACH = frozenset({"unavailable", "timeout", "rate_limited"})
 
 Watch = Callable[[int, int], None]
@@ -112,6 +115,9 @@ class Overnight:
         self._waiting: dict[str, _Waiting] = {}
         self._known: dict[str, ChatRequest] = {}
         self._chats: dict[str, CachedChat] = {}
+        # The database forgets the batches of an experiment that is deleted, and the provider does not.
+        self._sent: dict[str, Batch] = {}
+        self._is_taken_back = False
         self.models = replace(models, chat=self._deferring(models.chat), judge=self._deferring(models.judge))
 
     def _deferring(self, chat: ChatModel | None) -> ChatModel | None:
@@ -199,7 +205,9 @@ class Overnight:
         self._store.forget_batch_calls(self._experiment_id)
 
     def _open(self) -> list[Batch]:
-        return [each for each in self._store.batches(self._experiment_id) if each.state != "read"]
+        found = [each for each in self._store.batches(self._experiment_id) if each.state != "read"]
+        self._sent.update({each.batch_id: each for each in found})
+        return found
 
     def _take_up(self) -> None:
         """Batches that an earlier process was sending when it ended: the server knows whether it has them."""
@@ -207,7 +215,7 @@ class Overnight:
             if batch.provider_id is None:
                 found = self._provider(batch.model).find(batch.batch_id)
                 if found is None:
-                    self._store.drop_batch(batch.batch_id)
+                    self._drop(batch)
                 else:
                     self._store.set_batch(batch.batch_id, "validating", found)
 
@@ -257,6 +265,7 @@ class Overnight:
                     ) from None
                 raise
             self._store.set_batch(batch.batch_id, "validating", provider_id)
+            self._sent[batch.batch_id] = batch.model_copy(update={"provider_id": provider_id})
             logger.info("sent a batch of %d calls to %s", len(part), model)
 
     def _wait(self, watch: Watch, cancelled: Callable[[], bool]) -> None:
@@ -280,7 +289,7 @@ class Overnight:
                 pause.wait(min(left, _LOOK))
                 left -= _LOOK
             if cancelled():
-                self._cancel_if_asked()
+                self.cancel_if_asked()
                 return
 
     def _look(self, batch: Batch) -> int:
@@ -288,7 +297,8 @@ class Overnight:
         provider = self._provider(batch.model)
         state = provider.state(batch.provider_id or "")
         if state.state == "failed":
-            self._store.drop_batch(batch.batch_id)
+            self._drop(batch)
+            provider.clear(state)
             said = f" ({state.problem})" if state.problem else ""
             raise ModelCallFailed(
                 f"The provider refused a batch of {batch.calls} calls to {batch.model}{said}. Nothing of it is billed, and what is finished is kept. "
@@ -315,18 +325,76 @@ class Overnight:
                 )
             )
         self._store.end_batch(batch.batch_id, "read", ended)
+        self._sent.pop(batch.batch_id, None)
         provider.clear(state)
         return batch.calls
 
-    def _cancel_if_asked(self) -> None:
+    def cancel_if_asked(self) -> None:
         """A run that someone cancels takes its batches back; one whose process merely ends leaves them to be answered."""
+        if self._is_taken_back:
+            return
         try:
-            asked = self._store.job(self._experiment_id).cancel_requested
+            if not self._store.job(self._experiment_id).cancel_requested:
+                return
+            self._store.experiment_summary(self._experiment_id)
         except NotFound:
-            asked = True
-        for batch in self._open() if asked else ():
-            if batch.provider_id is not None:
-                self._provider(batch.model).cancel(batch.provider_id)
+            self.take_back(forget=True)
+        else:
+            self.take_back()
+
+    def take_back(self, patience_seconds: float = PATIENCE_SECONDS, *, forget: bool = False) -> None:
+        """Cancel what was sent and have its files deleted at the provider; answers that are billed already are read first.
+
+        A batch that has not ended after `patience_seconds`, or whose calls this run has not seen, keeps its answers there for a resumed run;
+        only the file that was sent is deleted. `forget`: nobody will resume it, so that nothing is read and everything is deleted.
+        """
+        self._is_taken_back = True
+        with self._best_effort():
+            self._take_up()
+        self._open()
+        batches = [batch for batch in self._sent.values() if batch.provider_id is not None]
+        for batch in batches:
+            with self._best_effort():
+                self._provider(batch.model).cancel(batch.provider_id or "")
+        states = self._ended(batches, patience_seconds)
+        unseen = {call.batch_id for call in self._store.batch_calls(self._experiment_id) if call.key not in self._known}
+        for batch in batches:
+            state = states.get(batch.batch_id)
+            if state is None:
+                continue
+            with self._best_effort():
+                if forget:
+                    self._provider(batch.model).clear(state)
+                    self._drop(batch)
+                elif state.ended and batch.batch_id not in unseen:
+                    self._look(batch)
+                else:
+                    self._provider(batch.model).clear(state._replace(output_file=None, error_file=None))
+
+    def _ended(self, batches: Sequence[Batch], patience_seconds: float) -> dict[str, BatchState]:
+        """The states of batches by their id when all have ended or the time is over; without those that could not be looked at."""
+        states: dict[str, BatchState] = {}
+        until = time.monotonic() + patience_seconds
+        pause = threading.Event()
+        while True:
+            for batch in batches:
+                with self._best_effort():
+                    states[batch.batch_id] = self._provider(batch.model).state(batch.provider_id or "")
+            if all(state.ended for state in states.values()) or time.monotonic() >= until:
+                return states
+            pause.wait(min(self._poll_seconds, _LOOK))
+
+    def _drop(self, batch: Batch) -> None:
+        self._store.drop_batch(batch.batch_id)
+        self._sent.pop(batch.batch_id, None)
+
+    @contextmanager
+    def _best_effort(self) -> Iterator[None]:
+        """A provider out of reach keeps nobody from cancelling or deleting a run."""
+        try:
+            yield
+        except ModelCallFailed as error:
+            logger.warning("a batch could not be taken back: %s", error.message)
 
 
 class _DeferringChat:

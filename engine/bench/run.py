@@ -22,7 +22,7 @@ from engine.bench.open_spec import Indexes, OpenSpec, Parts
 from engine.bench.overnight import Overnight
 from engine.bench.plan import answer_seeds, judged_by
 from engine.bench.spending import Spending
-from engine.errors import BudgetExceeded, IndexUnavailable, ModelCallFailed, StoreUnavailable, UserError
+from engine.errors import BudgetExceeded, IndexUnavailable, ModelCallFailed, NotFound, StoreUnavailable, UserError
 from engine.executor.base import Executor, Unit
 from engine.executor.local import LocalExecutor
 from engine.index.base import ChunkIndex
@@ -117,11 +117,18 @@ class Runner:
         """Pass after pass over the open questions, each after the batches it waits for."""
         experiment_id = experiment.experiment_id
         batches = Overnight(self.store, experiment_id, self.models, self.poll_seconds)
-        while (ended := _Work(self, experiment, emit, cancelled, batches).run()) is None:
-            batches.settle(lambda done, total: emit(Event("batch", overnight.SPEC, done, total)), cancelled)
-            experiment = self.store.experiment(experiment_id, cells=False)
+        try:
+            while (ended := _Work(self, experiment, emit, cancelled, batches).run()) is None:
+                batches.settle(lambda done, total: emit(Event("batch", overnight.SPEC, done, total)), cancelled)
+                experiment = self.store.experiment(experiment_id, cells=False)
+        except NotFound:
+            # It was deleted meanwhile.
+            batches.cancel_if_asked()
+            raise
         if ended == "finished":
             batches.finish()
+        else:
+            batches.cancel_if_asked()
         return ended
 
 

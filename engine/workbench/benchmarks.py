@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, get_args
 
@@ -16,8 +17,9 @@ from engine.bench.dry_run import DryRun, DryRunner
 from engine.bench.gate import Check
 from engine.bench.history import ExperimentComparison
 from engine.bench.jobs import JobRunner
+from engine.bench.overnight import Overnight
 from engine.bench.run import Emit, Event, Runner
-from engine.errors import BadRequest, UserError
+from engine.errors import BadRequest, NotFound, UserError
 from engine.executor import open_executor
 from engine.index import ChunkIndex
 from engine.judge import trust
@@ -198,7 +200,11 @@ class Benchmarks(Asking):
         if job.state == "cancelled" and self._store.experiment_summary(job_id).status == "running":
             # It was waiting, so nobody else will say that it ended.
             self._store.finish_experiment(job_id, "cancelled")
+            self._batches(job_id).take_back(patience_seconds=0)
         return job
+
+    def _batches(self, experiment_id: str) -> Overnight:
+        return Overnight(self._store, experiment_id, self.models, self.settings.batch_poll_seconds)
 
     def resume(self, experiment_id: str, budget_usd: float | None = None, owner: str = "") -> Job:
         """Continue an ended experiment: what is missing is done, and what failed is tried again. What is finished stays as it is.
@@ -297,7 +303,14 @@ class Benchmarks(Asking):
         return report.export(experiment, chosen, functools.partial(self._store.read_cells, experiment), cell, note)
 
     def delete_experiment(self, experiment_id: str) -> None:
-        """Raises NotFound."""
+        """One that waits or runs is cancelled. Raises NotFound."""
+        self._store.require_own("experiment", experiment_id)
+        state: JobState = "cancelled"
+        with suppress(NotFound):
+            state = self._store.cancel_job(experiment_id).state
+        if state != "running":
+            # Otherwise its run does it.
+            self._batches(experiment_id).take_back(forget=True)
         self._store.delete_experiment(experiment_id)
 
     def _freeze(self, plan: Plan, request_id: str | None, repeats: Experiment | None = None) -> Experiment:

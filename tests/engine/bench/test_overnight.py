@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine import Workbench
+from engine.bench.jobs import JobRunner
 from engine.errors import BadRequest
 from engine.records import Experiment, Plan
 from tests.engine.bench import killing
@@ -222,12 +223,44 @@ def test_a_cancelled_run_takes_its_batch_back_and_keeps_what_was_answered(
             time.sleep(0.01)
         workbench.cancel(job.job_id)
         killing.wait(workbench, job.job_id)
-        assert batches.state(0) == "cancelling"
+        assert batches.state(0) == "cancelled"
         assert workbench.experiment(job.job_id).status == "cancelled"
         batches.held = False
         killing.wait(workbench, workbench.resume(job.job_id).job_id)
         assert workbench.experiment(job.job_id).status == "finished"
     assert killing.paid_twice(fake_openai) == 0
+
+
+@pytest.mark.parametrize("how", ["cancel", "delete", "cancel and delete", "delete while it waits in the queue"])
+def test_a_run_that_is_cancelled_or_deleted_leaves_no_file_at_the_provider(
+    fake_openai: FakeOpenAI, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    batches = fake_openai.batches
+    assert batches is not None
+    batches.held = True
+    with Workbench.open() as workbench:
+        job = workbench.submit(plan(workbench))
+        deadline = time.monotonic() + killing.PATIENCE
+        while not (batches.count() and batches.state(0) == "in_progress"):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert batches.files
+        if "queue" not in how:
+            if how.startswith("cancel"):
+                workbench.cancel(job.job_id)
+                killing.wait(workbench, job.job_id)
+            if how.endswith("delete"):
+                workbench.delete_experiment(job.job_id)
+                killing.wait(workbench, job.job_id)
+    if "queue" in how:
+        with monkeypatch.context() as idle:
+            idle.setattr(JobRunner, "start", lambda _: None)
+            with Workbench.open() as workbench:
+                assert workbench.job(job.job_id).state == "queued"
+                workbench.delete_experiment(job.job_id)
+                assert workbench.job(job.job_id).state == "cancelled"
+    assert batches.state(0) == "cancelled"
+    assert batches.files == {}
 
 
 def test_a_batch_that_might_cost_more_than_is_left_is_not_sent(
