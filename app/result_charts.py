@@ -12,12 +12,13 @@ from app.theme import BETTER as BLUE
 from app.theme import GREY, STAGES, strategy_color, strategy_shape
 from app.theme import UNCLEAR as NEUTRAL
 from app.theme import WORSE as VERMILLION
+from engine.metrics.registry import in_sentence
 
 CELL = 30
 """Height of a row, in pixels."""
 LABELS_AT = 4150
 """Where the names of the budget curves stand, in tokens: right of the last budget."""
-_LABELS = alt.Axis(labelLimit=320, labelOverlap=False)
+_LABELS = alt.Axis(labelLimit=320, labelOverlap=False, labelFlush=False, labelBaseline="middle")
 
 
 def _look(frame: pd.DataFrame) -> tuple[alt.Color, alt.Shape]:
@@ -51,7 +52,9 @@ def heat_map(frame: pd.DataFrame) -> alt.LayerChart:
         strokeWidth=alt.condition(pick, alt.value(3), alt.value(0.3)),
         tooltip=["strategy", "title", "shown", "n", "not scored"],
     )
-    return (cells.add_params(pick) + _numbers(base)).properties(height=CELL * len(order_y) + 170)
+    # The slanted title of the last column leans out of the chart.
+    room = {"left": 5, "top": 5, "right": 45, "bottom": 5}
+    return (cells.add_params(pick) + _numbers(base)).properties(height=CELL * len(order_y) + 170, padding=room)
 
 
 def _numbers(base: alt.Chart) -> alt.LayerChart:
@@ -93,7 +96,7 @@ def forest_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
             legend=alt.Legend(orient="bottom", labelExpr="slice(datum.label, 2)"),
         ),
     )
-    name = f"difference in {title}, 95 % interval"
+    name = f"difference in {in_sentence(title)}, 95 % interval"
     x = alt.X("difference:Q", title=name)
     zero = (
         alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(color=GREY, strokeDash=[4, 4]).encode(x="difference:Q")
@@ -116,7 +119,8 @@ def pareto_plot(frame: pd.DataFrame, quality: str, cost: str) -> alt.LayerChart:
     """Quality against cost with intervals; the step line joins strategies that nothing beats at their cost."""
     color, shape = _look(frame)
     log = bool(len(frame)) and float(frame["cost"].min()) > 0 and float(frame["cost"].max() / frame["cost"].min()) > 5
-    scale = alt.Scale(type="log", padding=40) if log else alt.Scale(zero=False, padding=40)
+    kind = {"type": "log"} if log else {"zero": False}
+    scale = alt.Scale(nice=False, padding=PARETO_MARGIN, **kind)
     x = alt.X("cost:Q", title=cost, scale=scale)
     base = alt.Chart(frame.assign(corner=label_corners(frame, log)))
     frontier = (
@@ -142,18 +146,20 @@ def pareto_plot(frame: pd.DataFrame, quality: str, cost: str) -> alt.LayerChart:
 
 
 PARETO_HEIGHT = 360
+PARETO_MARGIN = 120
+"""Pixels left and right of the outermost points, in which a label has room."""
 CORNERS = ((1, -10), (-1, -10), (1, 11), (-1, 11), (1, -25), (-1, -25), (1, 26), (-1, 26))
 """Where a point's label may stand: right (1) or left (-1) of it, and how many pixels below its middle."""
 
 
-def label_corners(frame: pd.DataFrame, log: bool, width: int = 480) -> list[int]:
+def label_corners(frame: pd.DataFrame, log: bool, width: int = 860) -> list[int]:
     """For each point the first of `CORNERS` whose label touches no point and no label placed before, else the one that touches fewest.
 
-    `width`: pixels between the axes on a narrow page; where there is more room, labels are only further apart.
+    `width`: pixels between the axes on a page 1,300 pixels wide; where there is more room, labels are only further apart.
     """
-    height, letter, line = PARETO_HEIGHT - 60, 6.0, 13.0
+    height, letter, line = PARETO_HEIGHT - 60, 5.0, 13.0
     costs = frame["cost"].astype(float).map(math.log if log else float)
-    xs = 40 + _shares(costs) * (width - 80)
+    xs = PARETO_MARGIN + _shares(costs) * (width - 2 * PARETO_MARGIN)
     count = len(frame)
     places = (1 - _shares(pd.concat([frame["low"], frame["high"], frame["quality"]]).astype(float))) * height
     bottoms, tops, ys = places[:count], places[count : 2 * count], places[2 * count :]
@@ -186,11 +192,11 @@ def _shares(values: pd.Series) -> pd.Series:
     return (values - low) / (high - low) if high > low else values * 0 + 0.5
 
 
-def budget_plot(frame: pd.DataFrame) -> alt.LayerChart:
+def budget_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
     """Recall over the token budget, one line per strategy, named at its end."""
     color, shape = _look(frame)
     x = alt.X("tokens:Q", title="tokens of retrieved text", scale=alt.Scale(domain=[400, 6200], nice=False))
-    y = alt.Y("recall:Q", title="recall", scale=alt.Scale(zero=False))
+    y = alt.Y("recall:Q", title=title, scale=alt.Scale(zero=False))
     base = alt.Chart(frame).encode(x=x, y=y, color=color, detail="strategy:N")
     ends = frame[frame["tokens"] == frame["tokens"].max()].sort_values("recall")
     gap = 0.055 * float(frame["recall"].max() - frame["recall"].min())

@@ -13,6 +13,8 @@ from app.trust import beside_scores, calibration_of, judge_panel
 from engine import Workbench
 from engine.bench.conclude import answers_there
 from engine.bench.summary import JUDGE
+from engine.metrics.base import DELIVERED
+from engine.recommend import primary_metric
 from engine.records import Experiment, Query
 
 workbench = bench()
@@ -250,6 +252,8 @@ def budget(experiment: Experiment) -> None:
     st.subheader("Recall as more text is read")
     delivered = st.toggle(
         "Count what the model is given, not what is searched",
+        # Like the metric the conclusion rests on, until the reader chooses.
+        value=(primary_metric(experiment) or "").startswith(DELIVERED),
         key="benchmark.delivered",
         persist_state="session",
         help="Strategies with parents search small chunks and deliver larger ones.",
@@ -260,7 +264,7 @@ def budget(experiment: Experiment) -> None:
         return
     figures.draw(
         ("budget", *results.identity(experiment), str(delivered)),
-        lambda: result_charts.budget_plot(frame),
+        lambda: result_charts.budget_plot(frame, "delivered recall" if delivered else "recall"),
         alt_text="Recall at 500, 1,000, 2,000 and 4,000 tokens per strategy",
     )
     with st.expander("As a table"):

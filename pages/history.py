@@ -27,7 +27,8 @@ if not workbench.experiments():
     st.page_link("../pages/benchmark.py", label="Go to Benchmark", icon=":material/leaderboard:")
     st.stop()
 
-search_column, pinned_column = st.columns([4, 1], vertical_alignment="bottom")
+# The switch stands on the left: the table's own buttons appear above its right end and would cover it.
+pinned_column, search_column = st.columns([1, 4], vertical_alignment="bottom")
 wanted = search_column.text_input(
     "Find", key="history.find", persist_state="session", placeholder="name, document, strategy, model or tag"
 )

@@ -152,7 +152,27 @@ def test_labels_of_close_points_do_not_share_a_place() -> None:
     )
     corners = result_charts.label_corners(frame, log=False)
     assert corners[3] == 0
-    assert len(set(corners[:3])) == 3
+    assert corners[1] != corners[2]
+
+
+def test_a_label_stands_on_the_side_of_a_point_where_no_bar_strikes_it() -> None:
+    frame = pd.DataFrame(
+        {
+            "strategy": ["semantic 0.3/3/512", "sentence 5/1", "fixed_size 512/50"],
+            "cost": [513.0, 543.0, 2484.0],
+            "quality": [0.662, 0.702, 0.399],
+            "low": [0.55, 0.58, 0.29],
+            "high": [0.76, 0.81, 0.51],
+        }
+    )
+    sides = [result_charts.CORNERS[corner][0] for corner in result_charts.label_corners(frame, log=False)]
+    assert sides[:2] == [-1, 1]
+
+
+def test_recall_is_drawn_over_what_the_conclusion_rests_on(open_page: Open, experiment: Experiment) -> None:
+    app = open_page("benchmark", experiment=experiment.experiment_id)
+    assert "delivered recall" in words(app)
+    assert app.toggle(key="benchmark.delivered").value is True
 
 
 def test_a_clicked_cell_changes_the_metric_compared(open_page: Open, experiment: Experiment) -> None:
