@@ -151,6 +151,12 @@ class Settings(BaseSettings):
         None, ge=0, description="Most dollars a signed-in user may spend in a month (UTC). Default: no limit."
     )
     queue_limit_per_user: int = Field(20, ge=1, description="Most benchmarks of one user that wait or run at once.")
+    benchmarks_at_once: int = Field(
+        2,
+        ge=1,
+        le=64,
+        description="Benchmarks that run at once in one process; more wait. Overnight ones do not count.",
+    )
     job_lease_seconds: float = Field(
         60.0,
         ge=3,

@@ -23,9 +23,9 @@ KIND = "benchmark"
 OVERNIGHT = "overnight"
 """Benchmarks that wait for a provider's batches most of the time, so that they must not keep others from running."""
 WAITING: tuple[JobState, ...] = ("queued", "running")
-WORKERS = 2
+AT_ONCE = 2
 """Benchmarks that run at once in one process; more wait in the queue."""
-OVERNIGHT_WORKERS = 4
+OVERNIGHT_AT_ONCE = 4
 """The same of overnight benchmarks."""
 LOOK_SECONDS = 5.0
 """Pause between two looks for jobs of other processes on the same database."""
@@ -37,6 +37,7 @@ class JobRunner:
     """Runs queued benchmarks until it is closed. One per process.
 
     `limit`: most benchmarks that wait or run; `limit_per_user`: of one owner. `lease_seconds`: after this silence a process counts as dead.
+    `at_once`: how many run at the same time, overnight ones apart.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class JobRunner:
         limit: int,
         limit_per_user: int,
         lease_seconds: float = LEASE_SECONDS,
+        at_once: int = AT_ONCE,
     ) -> None:
         self._store = store
         self._runner = runner
         self._limit = limit
         self._limit_per_user = limit_per_user
         self._lease_seconds = lease_seconds
+        self._most = {KIND: at_once, OVERNIGHT: OVERNIGHT_AT_ONCE}
         self._look_seconds = lease_seconds
         self._adding = threading.Lock()
         self._holder = ids.new_id()
@@ -120,7 +123,7 @@ class JobRunner:
             if self._closing:
                 return
             self._threads = [thread for thread in self._threads if thread.is_alive()]
-            for kind, most in ((KIND, WORKERS), (OVERNIGHT, OVERNIGHT_WORKERS)):
+            for kind, most in self._most.items():
                 for _ in range(most - sum(thread.name == kind for thread in self._threads)):
                     thread = threading.Thread(target=self._work, args=(kind,), name=kind, daemon=True)
                     self._threads.append(thread)

@@ -13,7 +13,7 @@ from engine import ids, report
 from engine.asking import Limits
 from engine.bench import gate, history, overnight
 from engine.bench import plan as planning
-from engine.bench.dry_run import DryRun, DryRunner
+from engine.bench.dry_run import DryRun
 from engine.bench.gate import Check
 from engine.bench.history import ExperimentComparison
 from engine.bench.jobs import JobRunner
@@ -34,7 +34,7 @@ from engine.settings import Settings
 from engine.store import DataFolder, ExperimentSummary, Job, JobState, Store
 from engine.store.owners import LOCAL
 from engine.workbench import quotas
-from engine.workbench.asking import ASKERS, Asking
+from engine.workbench.asking import ASKERS, Asking, judge_of
 
 
 class Benchmarks(Asking):
@@ -44,32 +44,20 @@ class Benchmarks(Asking):
         super().__init__(settings, folder, store, index, models)
         self._executor = open_executor(settings, store)
         self._jobs = JobRunner(
-            store, self._runner, settings.queue_limit, settings.queue_limit_per_user, settings.job_lease_seconds
+            store,
+            self._runner,
+            settings.queue_limit,
+            settings.queue_limit_per_user,
+            settings.job_lease_seconds,
+            settings.benchmarks_at_once,
         )
-
-    def dry_run_question(
-        self,
-        question: str,
-        specs: Sequence[StrategySpec],
-        document_ids: Sequence[str] | None = None,
-        top_k: int | None = None,
-    ) -> DryRun:
-        """Calls, tokens and cost of one question before it is asked, with the indexing it still needs. Calls no model and stores nothing."""
-        plan = Plan(
-            name="question",
-            document_ids=tuple(self._document_ids(document_ids)),
-            specs=tuple(specs),
-            question_set_id="",
-            top_k=top_k or self.settings.top_k,
-        )
-        return self._dry_runner().estimate(plan, [Question(question_id="question", question=question)])
 
     def repeat_judge(self, experiment_id: str, repeats: int = 3, sample: int = 10) -> tuple[trust.Spread, ...]:
         """Judge a seeded sample of an experiment's answers several times.
 
         Raises NotFound, NeedsModel, BadRequest without judged answers, BudgetExceeded where it does not fit into a quota.
         """
-        model = self._judge_model()
+        judge_of(self.models)
         if repeats < 2 or sample < 1:
             raise BadRequest("A spread needs at least one answer and two repeats. Nothing was judged.")
         experiment = self.experiment(experiment_id)
@@ -86,10 +74,8 @@ class Benchmarks(Asking):
         expected = [answers.get(cell.question_id) for cell in chosen]
         costs = [query.judgement.usage.cost_usd for query in queries if query.judgement is not None]
         cost = None if None in costs else repeats * sum(each or 0.0 for each in costs)
-        with quotas.charged(self._store, self.settings, cost) as charge:
-            return trust.repeat(
-                model, queries, expected, self.document, repeats, lambda verdict: charge.add(verdict.usage.cost_usd)
-            )
+        with self._paying(lambda: cost) as models:
+            return trust.repeat(judge_of(models), queries, expected, self.document, repeats)
 
     def plan(
         self,
@@ -123,10 +109,6 @@ class Benchmarks(Asking):
         overnight.check(plan, self.models)
         return self._dry_runner().estimate(plan, question_set.questions)
 
-    def _dry_runner(self) -> DryRunner:
-        prices = load_prices(self.settings.prices_file)
-        return DryRunner(self._store, self._index, self.models, self._source, self.chunk, self.settings, prices)
-
     def benchmark(self, plan: Plan, emit: Emit = lambda _: None, request_id: str | None = None) -> Experiment:
         """Run a benchmark to its end in this thread.
 
@@ -134,7 +116,7 @@ class Benchmarks(Asking):
         """
         experiment = self._freeze(plan, request_id)
         experiment_id = experiment.experiment_id
-        with quotas.charged(self._store, self.settings, experiment.estimated_cost_usd, experiment_id) as charge:
+        with quotas.charged(self._store, self.settings, lambda: experiment.estimated_cost_usd, experiment_id) as charge:
             self._store.create_experiment(experiment)
 
             def note(event: Event) -> None:

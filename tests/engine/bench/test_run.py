@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from sqlalchemy import event as database_event
 
 from engine import Workbench
 from engine.bench import open_spec
-from engine.bench.run import Event
+from engine.bench.run import Event, Runner
 from engine.bench.summary import total
 from engine.errors import (
     BadRequest,
@@ -358,6 +359,24 @@ def test_a_queue_that_is_full_refuses_in_words(monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(Busy, match="QUEUE_LIMIT"):
             workbench.submit(chosen, owner="carla")
         assert len(workbench.experiments()) == 2
+
+
+def test_as_many_benchmarks_run_at_once_as_the_setting_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCHMARKS_AT_ONCE", "3")
+    together = threading.Barrier(3, timeout=60)
+
+    def meet(_runner: Runner, *_: object) -> str:
+        together.wait()
+        return "cancelled"
+
+    monkeypatch.setattr(Runner, "run", meet)
+    with Workbench.open() as workbench:
+        chosen = local_plan(workbench, "sentence")
+        jobs = [workbench.submit(chosen) for _ in range(3)]
+        # With fewer threads the barrier breaks, and the jobs fail.
+        for job in jobs:
+            wait(workbench, job.job_id)
+        assert [workbench.job(job.job_id).state for job in jobs] == ["cancelled"] * 3
 
 
 def test_an_experiment_is_run_again_with_its_frozen_questions(workbench: Workbench) -> None:
