@@ -24,19 +24,38 @@ class Progress(NamedTuple):
 
 
 class LiveAsk:
-    """Answers of one request, as they come."""
+    """Answers of one request, as they come. `on_end` is called once when the last of them is there, before anyone can see it."""
 
-    def __init__(self, request_id: str, specs: Sequence[StrategySpec], work: Work, threads: int) -> None:
+    def __init__(
+        self,
+        request_id: str,
+        specs: Sequence[StrategySpec],
+        work: Work,
+        threads: int,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         self.request_id = request_id
         self._specs = tuple(specs)
+        self._on_end = on_end
+        self._open = len(self._specs)
         self._lock = threading.Lock()
         self._texts: dict[str, str] = {}
         pool = ThreadPoolExecutor(max(1, min(len(specs), threads)), "ask")
         # What is logged meanwhile belongs to the request that asked.
         self._answers: list[Future[Query]] = [
-            pool.submit(copy_context().run, work, spec, self._listener(spec)) for spec in self._specs
+            pool.submit(copy_context().run, self._carry_out, work, spec) for spec in self._specs
         ]
         pool.shutdown(wait=False)
+
+    def _carry_out(self, work: Work, spec: StrategySpec) -> Query:
+        try:
+            return work(spec, self._listener(spec))
+        finally:
+            with self._lock:
+                self._open -= 1
+                is_last = self._open == 0
+            if is_last:
+                self._on_end()
 
     def _listener(self, spec: StrategySpec) -> Callable[[str], None]:
         def hear(text: str) -> None:

@@ -40,18 +40,12 @@ def repeat(
     expected: Sequence[str | None],
     document: Callable[[str], Document],
     repeats: int,
-    on_verdict: Callable[[Judgement], None] = lambda _: None,
 ) -> tuple[Spread, ...]:
-    """Judge every query's answer `repeats` times and describe the spread. Repeats carry different seeds, so none comes from the cache of another.
-
-    `on_verdict`: told each judgement as it is made, from several threads.
-    """
+    """Judge every query's answer `repeats` times and describe the spread. Repeats carry different seeds, so none comes from the cache of another."""
 
     def one(item: tuple[Query, str | None, int]) -> Judgement:
         query, answer, seed = item
-        verdict = judge(model, query.question, answer, query.answer, query.retrieved, document, seed)
-        on_verdict(verdict)
-        return verdict
+        return judge(model, query.question, answer, query.answer, query.retrieved, document, seed)
 
     work = [(q, e, seed) for q, e in zip(queries, expected, strict=True) for seed in range(1, repeats + 1)]
     with ThreadPoolExecutor(8, "judge-repeat") as pool:

@@ -42,8 +42,8 @@ class OwnedStore(Store):
     def require_local(self) -> None:
         """Raises NotAllowed."""
         raise NotAllowed(
-            "Index and caches are shared by all users, and only whoever runs this installation may renew or empty them. Nothing was changed. "
-            "Ask them to do it on the command line."
+            "Index, caches and models are shared by all users, and only whoever runs this installation may renew, empty or test them. Nothing was "
+            "changed. Ask them to do it on the command line."
         )
 
     def own_id(self, kind: Kind, item_id: str) -> str:

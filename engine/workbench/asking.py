@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from engine import ids
 from engine import judge as judging
 from engine.asking import Asker, Limits
+from engine.bench.dry_run import DryRun
 from engine.errors import BadRequest, NeedsModel, UserError
-from engine.judge import trust
-from engine.judge.calibration import Calibration, calibrate
+from engine.judge import calibration, trust
+from engine.judge.calibration import Calibration
+from engine.judge.judge import judge_request
 from engine.live import LiveAsk
 from engine.models import StrategySpec
-from engine.providers.base import ChatModel
+from engine.providers.base import ChatModel, ChatRequest, Models
+from engine.providers.estimate import estimate
+from engine.providers.prices import load_prices
 from engine.providers.vectors import well_formed
-from engine.records import Query
-from engine.workbench import quotas
+from engine.records import Plan, Query, Question
 from engine.workbench.questions import Questions
 
 ASKERS = 4
 """Questions asked at once without a chat model: the work is local."""
+
+
+def judge_of(models: Models) -> ChatModel:
+    """Raises NeedsModel without a judge."""
+    if models.judge is None:
+        raise NeedsModel(
+            "Judging needs a chat model and none is configured. Set OPENAI_API_KEY, or JUDGE_BASE_URL and JUDGE_MODEL."
+        )
+    return models.judge
 
 
 class Asking(Questions):
@@ -35,7 +48,8 @@ class Asking(Questions):
     ) -> list[Query]:
         """One question to several specs side by side, each indexed first where it is not yet. A failing one leaves the others.
 
-        Every query is stored. Raises BadRequest for an empty question, no strategy or no document.
+        Every query is stored. Raises BadRequest for an empty question, no strategy or no document, BudgetExceeded where it does not fit
+        into a quota.
         """
         return self.start_asking(question, specs, document_ids, top_k, request_id).wait()
 
@@ -54,15 +68,16 @@ class Asking(Questions):
             raise BadRequest("The question is empty. Write one and ask again.")
         if not specs:
             raise BadRequest("No strategy is chosen. Choose at least one and ask again.")
-        quotas.check(self._store, self.settings)
         chosen = self._document_ids(document_ids)
         request = request_id or ids.new_id()
         k = top_k or self.settings.top_k
-        asker = self._asker()
+        charge = ExitStack()
+        models = charge.enter_context(self._paying(lambda: self._asking(question, specs, chosen, k).estimated_cost_usd))
+        asker = Asker(models, self._index, self._store.chunks, self._source, Limits.of(self.settings))
 
         def answer(spec: StrategySpec, on_text: Callable[[str], None]) -> Query:
             try:
-                self.index(chosen, [spec])
+                self._indexed(chosen, [spec], models)
             except UserError as error:
                 query = asker.failed(question, spec, chosen, k, request, error)
             else:
@@ -70,7 +85,23 @@ class Asking(Questions):
             self._store.save_query(query)
             return query
 
-        return LiveAsk(request, specs, answer, ASKERS)
+        return LiveAsk(request, specs, answer, ASKERS, charge.close)
+
+    def dry_run_question(
+        self,
+        question: str,
+        specs: Sequence[StrategySpec],
+        document_ids: Sequence[str] | None = None,
+        top_k: int | None = None,
+    ) -> DryRun:
+        """Calls, tokens and cost of one question before it is asked, with the indexing it still needs. Calls no model and stores nothing."""
+        return self._asking(question, specs, self._document_ids(document_ids), top_k or self.settings.top_k)
+
+    def _asking(self, question: str, specs: Sequence[StrategySpec], document_ids: Sequence[str], top_k: int) -> DryRun:
+        plan = Plan(
+            name="question", document_ids=tuple(document_ids), specs=tuple(specs), question_set_id="", top_k=top_k
+        )
+        return self._dry_runner().estimate(plan, [Question(question_id="question", question=question)])
 
     def query(self, query_id: str) -> Query:
         """Raises NotFound."""
@@ -84,7 +115,7 @@ class Asking(Questions):
         """Have the judge score a stored answer; the verdict is stored with it. `expected`: the right answer, where known.
 
         Raises NotFound, NotAllowed for an answer of somebody else, NeedsModel without a judge, BadRequest for an extractive or failed answer,
-        BudgetExceeded where nothing is left of a quota.
+        BudgetExceeded where it does not fit into a quota.
         """
         query = self._store.query(query_id)
         self._store.require_own("query", query_id)
@@ -94,10 +125,12 @@ class Asking(Questions):
             )
         if query.status == "failed":
             raise BadRequest("This query failed, so there is no answer to judge.")
-        model = self._judge_model()
-        with quotas.charged(self._store, self.settings) as charge:
-            verdict = judging.judge(model, query.question, expected, query.answer, query.retrieved, self.document)
-            charge.add(verdict.usage.cost_usd)
+        judge = judge_of(self.models)
+        asked = judge_request(query.question, expected, query.answer, query.retrieved)
+        with self._paying(lambda: self._most_usd(judge, [asked])) as models:
+            verdict = judging.judge(
+                judge_of(models), query.question, expected, query.answer, query.retrieved, self.document
+            )
         return self._kept(query.model_copy(update={"judgement": verdict}))
 
     def rate(self, query_id: str, rating: int | None = None, faithful: bool | None = None) -> Query:
@@ -111,8 +144,17 @@ class Asking(Questions):
         return query
 
     def calibrate_judge(self) -> Calibration:
-        """Score the judge on cases whose verdict is known. Repeated calls come from the cache. Raises NeedsModel without a judge."""
-        return calibrate(self._judge_model())
+        """Score the judge on cases whose verdict is known. Repeated calls come from the cache.
+
+        Raises NeedsModel without a judge, BudgetExceeded where it does not fit into a quota.
+        """
+        judge = judge_of(self.models)
+        with self._paying(lambda: self._most_usd(judge, calibration.requests())) as models:
+            return calibration.calibrate(judge_of(models))
+
+    def _most_usd(self, chat: ChatModel, requests: Sequence[ChatRequest]) -> float | None:
+        """The most that calls can cost which no cache answers; None: the price is unknown."""
+        return estimate(chat, requests, load_prices(self.settings.prices_file)).most_cost_usd
 
     def judge_warning(self) -> str | None:
         """A warning when the judge scores answers of its own kind."""
@@ -123,13 +165,3 @@ class Asking(Questions):
     def judge_agreement(self, limit: int = 1000) -> trust.Agreement:
         """The judge beside the people who rated the newest answers."""
         return trust.agreement(self._store.recent_queries(limit))
-
-    def _judge_model(self) -> ChatModel:
-        if self.models.judge is None:
-            raise NeedsModel(
-                "Judging needs a chat model and none is configured. Set OPENAI_API_KEY, or JUDGE_BASE_URL and JUDGE_MODEL."
-            )
-        return self.models.judge
-
-    def _asker(self) -> Asker:
-        return Asker(self.models, self._index, self._store.chunks, self._source, Limits.of(self.settings))

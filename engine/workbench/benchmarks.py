@@ -26,9 +26,8 @@ from engine.judge import trust
 from engine.metrics import chunk_quality
 from engine.models import Chunk, StrategySpec
 from engine.providers.base import Models
-from engine.providers.prices import load_prices
 from engine.providers.vectors import well_formed
-from engine.records import Experiment, Plan, Question, QuestionResult, QuestionSet
+from engine.records import Experiment, Plan, QuestionResult, QuestionSet
 from engine.report import Exported
 from engine.settings import Settings
 from engine.store import DataFolder, ExperimentSummary, Job, JobState, Store

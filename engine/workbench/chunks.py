@@ -7,15 +7,18 @@ from typing import Any
 
 from engine import documents as reading
 from engine import indexing
+from engine.bench.dry_run import DryRunner
 from engine.errors import BadRequest, NeedsModel
 from engine.index import recall
 from engine.index.base import CollectionInfo, Renewable
 from engine.index.recall import Recall
 from engine.metrics import chunk_quality
 from engine.models import ChunkSet, StrategySpec
+from engine.providers.base import ChatModel, Models
 from engine.providers.estimate import CallsEstimate, estimate
 from engine.providers.guide import runs_here
 from engine.providers.prices import load_prices
+from engine.records import Plan
 from engine.store import IndexState
 from engine.strategies import registry, written
 from engine.strategies.base import Need, Strategy
@@ -24,6 +27,14 @@ from engine.strategies.enrich import summary_requests, with_summaries
 from engine.strategies.recommend import Recommendation, recommend
 from engine.strategies.source import Source
 from engine.workbench.documents import Documents
+
+
+def _describer(models: Models) -> ChatModel:
+    if models.chat is None:
+        raise NeedsModel(
+            "Summaries and keywords need a chat model and none is configured. Set OPENAI_API_KEY or OPENAI_BASE_URL."
+        )
+    return models.chat
 
 
 class Chunks(Documents):
@@ -72,14 +83,45 @@ class Chunks(Documents):
     def cutting_may_cost(self, spec: StrategySpec) -> bool:
         """Whether cutting under a spec may call a model over the network."""
         needs = registry.strategy(spec.strategy_name).needs
-        paid = self.models.embedder is not None and not runs_here(self.models.embedder.model)
-        return Need.CHAT in needs or (Need.EMBEDDER in needs and paid)
+        return Need.CHAT in needs or (Need.EMBEDDER in needs and self._embedder_may_cost)
+
+    @property
+    def _embedder_may_cost(self) -> bool:
+        return self.models.embedder is not None and not runs_here(self.models.embedder.model)
 
     def chunk(self, document_id: str, spec: StrategySpec) -> ChunkSet:
-        """The chunks of one document under one spec. Nothing is indexed. Raises NotFound, NeedsModel, ModelCallFailed."""
+        """The chunks of one document under one spec. Nothing is indexed.
+
+        Raises NotFound, NeedsModel, ModelCallFailed, BudgetExceeded where they cost something that does not fit into a quota.
+        """
+        source = self._source(document_id)
+        if not self.cutting_may_cost(spec):
+            return self._cut(document_id, spec, self.models)
+        known = self.known_chunks(document_id, spec)
+        if known is not None:
+            return known
+        with self._paying(lambda: self._cutting_usd(source, spec)) as models:
+            return self._cut(document_id, spec, models)
+
+    def _cut(self, document_id: str, spec: StrategySpec, models: Models) -> ChunkSet:
         source = self._source(document_id)
         key = (document_id, spec.spec_id, indexing.chunked_with(spec, self.models))
-        return self._chunk_sets.get_or_make(key, lambda: indexing.cut(source, spec, self.models))
+        return self._chunk_sets.get_or_make(key, lambda: indexing.cut(source, spec, models))
+
+    def _cutting_usd(self, source: Source, spec: StrategySpec) -> float | None:
+        """The most that cutting can cost by calls no cache answers; None: a price is unknown."""
+        if not self.cutting_may_cost(spec):
+            return 0.0
+        strategy, prices = registry.strategy(spec.strategy_name), load_prices(self.settings.prices_file)
+        if Need.CHAT in strategy.needs:
+            if self.models.chat is None:
+                return 0.0
+            requests = strategy.requests(source, strategy.parse(spec.params))
+            return estimate(self.models.chat, requests, prices).most_cost_usd
+        if self.models.embedder is None:
+            return 0.0
+        # Such a strategy embeds the sentences of the document.
+        return prices.cost(self.models.embedder.model, source.document.token_count)
 
     def known_chunks(self, document_id: str, spec: StrategySpec) -> ChunkSet | None:
         """The chunks where they were made before, in this process or when the document was indexed. Calls no model. Raises NotFound."""
@@ -112,26 +154,31 @@ class Chunks(Documents):
             if self.cutting_may_cost(spec):
                 return None
             known = self.chunk(document_id, spec)
-        return estimate(self.models.chat, summary_requests(known), load_prices(self.settings.prices_file))
+        return self._describing(known)
+
+    def _describing(self, chunk_set: ChunkSet) -> CallsEstimate:
+        prices = load_prices(self.settings.prices_file)
+        return estimate(_describer(self.models), summary_requests(chunk_set), prices)
 
     def enrich(self, document_id: str, spec: StrategySpec) -> ChunkSet:
         """The chunks, each with a summary and keywords by the chat model: one call a chunk, repeated ones from the cache.
 
-        Kept with the chunks where those are stored. Raises NotFound, NotAllowed, NeedsModel, ModelCallFailed; nothing is changed then.
+        Kept with the chunks where those are stored. Raises NotFound, NotAllowed, NeedsModel, ModelCallFailed, BudgetExceeded; nothing is
+        changed then.
         """
-        if self.models.chat is None:
-            raise NeedsModel(
-                "Summaries and keywords need a chat model and none is configured. Set OPENAI_API_KEY or OPENAI_BASE_URL."
-            )
+        _describer(self.models)
         self._store.require_own("document", document_id)
         known = self.known_chunks(document_id, spec) or self.chunk(document_id, spec)
-        described = with_summaries(known, self.models.chat)
+        with self._paying(lambda: self._describing(known).most_cost_usd) as models:
+            described = with_summaries(known, _describer(models))
         self._store.update_chunks(described)
         return self._chunk_sets.keep((document_id, spec.spec_id, indexing.chunked_with(spec, self.models)), described)
 
     def preview(self, data: bytes, name: str, spec: StrategySpec) -> ChunkSet:
-        """The chunks of a file that is not stored. Raises BadDocument, NeedsModel, ModelCallFailed."""
-        return indexing.cut(Source(reading.read_document(data, name, self.settings)), spec, self.models)
+        """The chunks of a file that is not stored. Raises BadDocument, NeedsModel, ModelCallFailed, BudgetExceeded."""
+        source = Source(reading.read_document(data, name, self.settings))
+        with self._paying(lambda: self._cutting_usd(source, spec)) as models:
+            return indexing.cut(source, spec, models)
 
     def quality(self, chunk_set: ChunkSet) -> dict[str, float]:
         """Measures of the cut that need no questions."""
@@ -144,12 +191,37 @@ class Chunks(Documents):
         return recommend(self.document(document_id))
 
     def index(self, document_ids: Sequence[str], specs: Sequence[StrategySpec]) -> list[indexing.Indexed]:
-        """Make documents searchable under specs; what already is costs nothing."""
+        """Make documents searchable under specs; what already is costs nothing.
+
+        Raises NotFound, NeedsModel, ModelCallFailed, IndexUnavailable, BudgetExceeded where it does not fit into a quota.
+        """
+        with self._paying(lambda: self._indexing_usd(document_ids, specs)) as models:
+            return self._indexed(document_ids, specs, models)
+
+    def _indexed(
+        self, document_ids: Sequence[str], specs: Sequence[StrategySpec], models: Models
+    ) -> list[indexing.Indexed]:
         return [
-            indexing.index_document(self._source(document_id), spec, self.models, self._index, self._store)
+            indexing.index_document(self._source(document_id), spec, models, self._index, self._store)
             for spec in specs
             for document_id in document_ids
         ]
+
+    def _indexing_usd(self, document_ids: Sequence[str], specs: Sequence[StrategySpec]) -> float | None:
+        """What making documents searchable is expected to cost; None: a price is unknown."""
+        if not self._embedder_may_cost and not any(map(self.cutting_may_cost, specs)):
+            return 0.0
+        plan = Plan(name="index", document_ids=tuple(document_ids), specs=tuple(specs), question_set_id="")
+        return self._dry_runner().estimate(plan, ()).estimated_cost_usd
+
+    def _dry_runner(self) -> DryRunner:
+        """What work would call and cost. It cuts only where no model is asked."""
+        prices = load_prices(self.settings.prices_file)
+
+        def cut(document_id: str, spec: StrategySpec) -> ChunkSet:
+            return self._cut(document_id, spec, self.models)
+
+        return DryRunner(self._store, self._index, self.models, self._source, cut, self.settings, prices)
 
     def rebuild_index(self) -> int:
         """Drop every collection, so that the next use indexes with the embedding model of the settings. Returns how many were dropped.

@@ -10,7 +10,8 @@ from typing import Any
 from engine import documents as reading
 from engine import ids, questions
 from engine.errors import BadRequest, NeedsModel
-from engine.models import DocumentInfo, StrategySpec
+from engine.models import Document, DocumentInfo, StrategySpec
+from engine.providers.base import ChatModel, Models
 from engine.providers.estimate import CallsEstimate, estimate
 from engine.providers.prices import load_prices
 from engine.questions import edit
@@ -37,6 +38,14 @@ class ModelDraft:
 
     question_set: QuestionSet
     drafted: questions.Drafted
+
+
+def _drafter(models: Models) -> ChatModel:
+    if models.chat is None:
+        raise NeedsModel(
+            "Drafting with a model needs a chat model and none is configured. Set OPENAI_API_KEY, or draft without a model."
+        )
+    return models.chat
 
 
 class Questions(Chunks):
@@ -112,28 +121,28 @@ class Questions(Chunks):
         """What `draft_with_model` would call and cost; None without a chat model. Calls no model. Raises NotFound."""
         if self.models.chat is None:
             return None
-        documents = [self.document(document_id) for document_id in document_ids]
+        return self._drafting([self.document(document_id) for document_id in document_ids], count, seed)
+
+    def _drafting(self, documents: Sequence[Document], count: int, seed: int) -> CallsEstimate:
         requests = questions.draft_requests(documents, count, seed)
-        return estimate(self.models.chat, requests, load_prices(self.settings.prices_file))
+        return estimate(_drafter(self.models), requests, load_prices(self.settings.prices_file))
 
     def draft_with_model(self, document_ids: Sequence[str], count: int = 20, seed: int = 0) -> ModelDraft:
         """Questions drafted by the chat model from articles of documents, stored as a set to be reviewed.
 
         An interrupted draft goes on where it stopped: what was answered comes from the cache. Raises NotFound, NeedsModel, BadRequest when
-        no question was usable.
+        no question was usable, BudgetExceeded where it does not fit into a quota.
         """
-        if self.models.chat is None:
-            raise NeedsModel(
-                "Drafting with a model needs a chat model and none is configured. Set OPENAI_API_KEY, or draft without a model."
-            )
+        writer = _drafter(self.models).model
         documents = [self.document(document_id) for document_id in document_ids]
-        drafted = questions.draft_with_model(documents, self.models.chat, count, seed)
+        with self._paying(lambda: self._drafting(documents, count, seed).most_cost_usd) as models:
+            drafted = questions.draft_with_model(documents, _drafter(models), count, seed)
         if not drafted.questions:
             causes = ", ".join(f"{n} {cause.replace('_', ' ')}" for cause, n in drafted.rejected.items())
             raise BadRequest(
-                f"{self.models.chat.model} drafted no usable question ({causes or 'no article is of a size to ask about'}). Nothing was stored. Draft without a model, or from another document."
+                f"{writer} drafted no usable question ({causes or 'no article is of a size to ask about'}). Nothing was stored. Draft without a model, or from another document."
             )
-        name = f"Drafted by {self.models.chat.model} from {', '.join(document.name for document in documents)}"
+        name = f"Drafted by {writer} from {', '.join(document.name for document in documents)}"
         set_id = ids.digest("question set", name, *(question.question_id for question in drafted.questions))
         made = QuestionSet(question_set_id=set_id, name=name, questions=drafted.questions, created_at=datetime.now(UTC))
         return ModelDraft(self._resolved(made, document_ids), drafted)

@@ -1,9 +1,13 @@
-"""What signed-in users may spend. The local user, who pays, has no quota."""
+"""What signed-in users may spend. The local user, who pays, has no quota.
+
+Whatever may cost is checked before and counted after, in one of two ways: a job of the queue counts itself (`admitted`), everything else
+is a charge (`charged`), which the Workbench takes in one place (`Parts._paying`).
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
@@ -20,8 +24,8 @@ class Spent(NamedTuple):
 
     period: Literal["day", "month"]
     usd: float
-    """Of benchmarks that were at work in the period, whole, and of questions asked and answers judged in it. A price that is unknown counts
-    as 0."""
+    """Of benchmarks that were at work in the period, whole, and of everything else that called a model in it, deleted since or not. A price
+    that is unknown counts as 0."""
     limit_usd: float | None
     """None: no limit."""
 
@@ -64,13 +68,16 @@ def spent(store: Store, settings: Settings, but: str = "") -> tuple[Spent, ...]:
 
 
 def check(store: Store, settings: Settings, expected_usd: float | None = 0.0, but: str = "") -> None:
-    """Raises BudgetExceeded when something of this expected cost (None: unknown) does not fit into a quota of the user.
+    """Raises BudgetExceeded when something of this expected cost (None: unknown) does not fit into a quota of the user. What costs nothing
+    always fits.
 
     `but`: a benchmark that was begun before; `expected_usd` then says what it costs as a whole.
     """
+    if expected_usd == 0.0:
+        return
     for each in spent(store, settings, but):
         left = each.left_usd or 0.0
-        if expected_usd is not None and left > 0 and expected_usd <= left:
+        if expected_usd is not None and expected_usd <= left:
             continue
         raise BudgetExceeded(
             f"Of your {each.limit_usd:.2f} USD a {each.period} (SPEND_PER_{each.period.upper()}_USD) {left:.4f} USD are left, and this is "
@@ -92,23 +99,27 @@ def admitted(store: Store, settings: Settings, expected_usd: float | None = 0.0,
 
 @contextmanager
 def charged(
-    store: Store, settings: Settings, expected_usd: float | None = 0.0, charge_id: str | None = None
+    store: Store, settings: Settings, expected_usd: Callable[[], float | None], charge_id: str | None = None
 ) -> Iterator[Charge]:
     """`check`, and count what the block adds to the charge; while it runs, what it is expected to cost.
 
-    What a process that is killed has charged stays counted as it was expected.
+    `expected_usd` is only asked where there is a quota to keep. What a process that is killed has charged stays counted as it was expected.
     """
     charge = Charge()
     if store.user == LOCAL:
         yield charge
         return
     charge_id = charge_id or ids.new_id()
-    with admitted(store, settings, expected_usd):
-        store.set_charge(charge_id, store.user, expected_usd or 0.0)
+    has_quota = settings.spend_per_day_usd is not None or settings.spend_per_month_usd is not None
+    expected = expected_usd() if has_quota else 0.0
+    if expected != 0.0:
+        with admitted(store, settings, expected):
+            store.set_charge(charge_id, store.user, expected or 0.0)
     try:
         yield charge
     finally:
-        store.set_charge(charge_id, store.user, charge.usd)
+        if expected != 0.0 or charge.usd > 0:
+            store.set_charge(charge_id, store.user, charge.usd)
 
 
 def whole_cost(store: Store, experiment_id: str) -> float | None:
@@ -140,7 +151,4 @@ def _since(store: Store, begin: datetime, but: str) -> float:
     # A benchmark that began as a call and was resumed as a job is counted by its job, which knows the whole cost.
     charges = {name: usd for name, usd in store.charges(store.user, begin.timestamp()).items() if name not in jobs}
     total = sum(_cost(store, job) for job_id, job in jobs.items() if job_id != but)
-    total += sum(usd for charge_id, usd in charges.items() if charge_id != but)
-    return total + sum(
-        store.query(query_id).usage.cost_usd or 0.0 for query_id in store.owned("query", since=begin.timestamp())
-    )
+    return total + sum(usd for charge_id, usd in charges.items() if charge_id != but)

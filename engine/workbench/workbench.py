@@ -156,7 +156,8 @@ class Workbench(Benchmarks):
         }
 
     def probe_models(self) -> dict[str, Probe]:
-        """One cheap call to each model in use: what works, or what is wrong and what to do."""
+        """One cheap call to each model in use: what works, or what is wrong and what to do. Raises NotAllowed for a signed-in user."""
+        self._store.require_local()
         used = {"embeddings": self.models.embedder, "answers": self.models.chat, "judge": self.models.judge}
         return {role: model.probe() for role, model in used.items() if model is not None}
 

@@ -327,7 +327,11 @@ def test_benchmarks_and_verdicts_outside_of_the_queue_are_counted_and_refused(
             work()
     limit(ann, ann.spending()[0].usd)
     with pytest.raises(BudgetExceeded):
-        ann.judge(query.query_id)
+        ann.judge(query.query_id, "another answer than before")
+    known = ann.judge(query.query_id).judgement
+    assert known is not None
+    assert known.claims == verdict.claims
+    assert known.usage.calls == 0
     assert fake_openai.calls("chat") == calls
 
 
