@@ -39,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = load_settings()
         logs.configure(settings.log_level)
         check_address(settings)
+        if not options.api_only:
+            check_sign_in(settings)
         runtime.workbench(settings)
     except UserError as error:
         sys.stderr.write(f"{error.message}\n")
@@ -57,6 +59,17 @@ def check_address(settings: Settings) -> None:
             f"HOST is {settings.host}, which other machines can reach, and API_KEYS is not set. Nothing was started. "
             "Run `python -m engine api-key NAME` and put the line it prints into .env, or set HOST=127.0.0.1. "
             "The keys protect the REST API; put a proxy with sign-in in front of the dashboard, or leave it out with --api-only."
+        )
+
+
+def check_sign_in(settings: Settings) -> None:
+    """Raises BadSetting when sign-in is configured in a way that lets nobody in, or that leaves the API beside it open."""
+    from app import sign_in
+
+    if sign_in.providers() and not settings.known_api_keys and settings.api_user_header is None:
+        raise BadSetting(
+            "Sign-in is configured, but the REST API would answer without it: neither API_KEYS nor API_USER_HEADER is set. Nothing was started. "
+            "Run `python -m engine api-key NAME` and put the line it prints into .env."
         )
 
 

@@ -13,8 +13,8 @@ from engine.workbench import Workbench
 _lock = threading.Lock()
 _workbench: Workbench | None = None
 
-asking: Recent[str, LiveAsk] = Recent(64)
-"""Questions being answered, by request id: a reader may leave the page and come back to them."""
+asking: Recent[tuple[str, str], LiveAsk] = Recent(64)
+"""Questions being answered, by who asked and request id: a reader may leave the page and come back to them, and nobody else."""
 
 calibrations: Recent[str, CalibrationSummary] = Recent(16)
 """How judges did on the calibration cases, by model."""

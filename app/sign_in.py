@@ -2,38 +2,130 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import streamlit as st
+from streamlit.errors import StreamlitSecretNotFoundError
+
+from app.text import plain
+from engine.errors import BadSetting
+
+DEFAULT = "default"
+"""What Streamlit calls the provider that has no section of its own."""
+_SHARED = ("redirect_uri", "cookie_secret")
+_OF_A_PROVIDER = ("client_id", "client_secret", "server_metadata_url")
+_CALLBACK = "/oauth2callback"
+
+_WANTED = "chunkscope.wanted"
+_REMEMBER = f"<script>sessionStorage.setItem('{_WANTED}', location.pathname + location.search)</script>"
+_RETURN = f"""<script>
+const wanted = sessionStorage.getItem('{_WANTED}');
+sessionStorage.removeItem('{_WANTED}');
+if (wanted && wanted !== location.pathname + location.search) location.replace(location.origin + wanted);
+</script>"""
+"""Providers send everyone back to the first page. The tab itself knows which link it was opened with."""
 
 
-def _is_configured() -> bool:
-    return st.secrets.load_if_toml_exists() and "auth" in st.secrets
+@functools.cache
+def providers() -> tuple[str, ...]:
+    """The providers one can sign in with; none where sign-in is not configured. Raises BadSetting.
+
+    It is read once: a file that is broken or removed while the app runs must not let everyone in.
+    """
+    section = _section()
+    if section is None:
+        return ()
+    named = [name for name, value in section.items() if isinstance(value, Mapping) and set(value) & {*_OF_A_PROVIDER}]
+    found = (*([DEFAULT] if not named or set(section) & {*_OF_A_PROVIDER} else []), *named)
+    missing = [f"`{name}`" for name in _SHARED if not section.get(name)]
+    for provider in found:
+        values = section if provider == DEFAULT else section[provider]
+        of_whom = "" if provider == DEFAULT else f" of [auth.{provider}]"
+        missing += [f"`{name}`{of_whom}" for name in _OF_A_PROVIDER if not values.get(name)]
+    if missing:
+        raise BadSetting(
+            f"Sign-in is configured, but [auth] in .streamlit/secrets.toml lacks {', '.join(missing)}, so nobody is let in. "
+            "Add it and start Chunkscope again."
+        )
+    if not str(section["redirect_uri"]).endswith(_CALLBACK):
+        raise BadSetting(
+            f"Sign-in is configured, but `redirect_uri` in .streamlit/secrets.toml does not end in {_CALLBACK}, so nobody is let in. "
+            f"Make it the address of the app followed by {_CALLBACK}, and start Chunkscope again."
+        )
+    if importlib.util.find_spec("authlib") is None:
+        raise BadSetting(
+            "Sign-in is configured, but its library is not installed, so nobody is let in. "
+            "Run `pip install -r requirements.txt` and start Chunkscope again."
+        )
+    return found
+
+
+def _section() -> Mapping[str, Any] | None:
+    """The `[auth]` section, None where there is none. Raises BadSetting for a file that is there and cannot be read."""
+    try:
+        section = st.secrets.get("auth")
+    except (StreamlitSecretNotFoundError, OSError, ValueError) as error:
+        there = [path for path in map(Path, st.get_option("secrets.files")) if path.exists()]
+        if not there:
+            return None
+        # What the parser says may quote a secret.
+        raise BadSetting(
+            f"{there[0].name} is there and cannot be read as TOML, so nobody is let in. Mend or remove it, and start Chunkscope again."
+        ) from error
+    if section is not None and not isinstance(section, Mapping):
+        raise BadSetting(
+            "`auth` in .streamlit/secrets.toml is no section, so nobody is let in. Write [auth] and start Chunkscope again."
+        )
+    return section
 
 
 def user() -> str | None:
-    """Who is signed in, by e-mail address or else by the provider's id; None where sign-in is not configured."""
-    if not _is_configured():
+    """Who is signed in, by e-mail address or else by the provider's id; None where sign-in is not configured.
+
+    An address that the provider says it has not verified is no one's name: anybody could have typed it.
+    """
+    if not providers():
         return None
     known = st.user.to_dict()
-    return str(known.get("email") or known["sub"])
+    unverified = str(known.get("email_verified", True)).lower() == "false"
+    return str(known["sub"] if unverified or not known.get("email") else known["email"])
 
 
 def require() -> None:
     """Stop the run until the reader has signed in, where sign-in is configured."""
-    if not _is_configured():
-        return
-    if importlib.util.find_spec("authlib") is None:
-        st.error(
-            "Sign-in is configured, but its library is not installed, so nobody is let in. "
-            "Run `pip install streamlit[auth]` and start Chunkscope again.",
-            icon=":material/lock:",
-        )
+    try:
+        found = providers()
+    except BadSetting as error:
+        st.error(plain(error.message), icon=":material/lock:")
         st.stop()
-    if not st.user.is_logged_in:
+    if not found:
+        return
+    if not st.user.get("is_logged_in"):
         st.title("Chunkscope")
         st.write("Sign in to see the documents and experiments of this installation.")
-        st.button("Sign in", type="primary", icon=":material/login:", on_click=st.login)
+        for provider in found:
+            label = "Sign in" if len(found) == 1 else f"Sign in with {plain(provider)}"
+            st.button(
+                label,
+                key=f"sign_in.{provider}",
+                type="primary",
+                icon=":material/login:",
+                on_click=st.login,
+                args=(provider,),
+            )
+        st.html(_REMEMBER, unsafe_allow_javascript=True)
         st.stop()
-    with st.sidebar:
-        st.button("Sign out", icon=":material/logout:", on_click=st.logout)
+
+
+def account() -> None:
+    """Who is signed in, and the way out. Draws nothing where sign-in is not configured."""
+    name = user()
+    if name is None:
+        return
+    st.caption(f"Signed in as {plain(name)}")
+    st.button("Sign out", key="sign_in.out", icon=":material/logout:", on_click=st.logout)
+    st.html(_RETURN, unsafe_allow_javascript=True)

@@ -29,6 +29,10 @@ page = st.navigation(
     position="top",
 )
 
+with st.sidebar:
+    st.markdown("### Chunkscope")
+    sign_in.account()
+
 workbench = bench()
 
 
@@ -61,11 +65,9 @@ def models_in_use(workbench: Workbench) -> None:
         st.caption("Bundled models, no key. Set OPENAI_API_KEY for generated answers and a judge.")
 
 
-with st.sidebar:
-    st.markdown("### Chunkscope")
-    with guard():
-        document_picker(workbench)
-        models_in_use(workbench)
-        jobs.chip(workbench)
+with st.sidebar, guard():
+    document_picker(workbench)
+    models_in_use(workbench)
+    jobs.chip(workbench)
 
 page.run()

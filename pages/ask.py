@@ -101,7 +101,7 @@ else:
 if submitted:
     with guard():
         started = workbench.start_asking(question, specs, only or None, int(top_k))
-        runtime.asking.keep(started.request_id, started)
+        runtime.asking.keep((workbench.user, started.request_id), started)
         state.choose(state.REQUEST, started.request_id)
         st.session_state.pop(answers.PLACE, None)
 
@@ -130,7 +130,7 @@ def watch(live: LiveAsk) -> None:
     columns_live()
 
 
-live = runtime.asking.get(request_id)
+live = runtime.asking.get((workbench.user, request_id))
 if live is not None and not live.done:
     watch(live)
     st.stop()

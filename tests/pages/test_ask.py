@@ -39,7 +39,7 @@ def ask(app: AppTest, question: str) -> AppTest:
     if "request" in app.query_params:
         from app import runtime
 
-        live = runtime.asking.get(app.query_params["request"])
+        live = runtime.asking.get(("local", app.query_params["request"]))
         assert live is not None
         live.wait()
         app.run()

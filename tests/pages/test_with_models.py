@@ -92,7 +92,7 @@ def test_an_answer_is_read_while_it_is_written_and_then_stored(
     assert "300 euros. It" not in words(app)
     assert workbench.queries(50, app.query_params["request"]) == []
     go_on.set()
-    live = runtime.asking.get(app.query_params["request"])
+    live = runtime.asking.get(("local", app.query_params["request"]))
     assert live is not None
     live.wait()
     app.run()
