@@ -11,7 +11,7 @@ from typing import Self
 
 from engine import documents as reading
 from engine import indexing
-from engine.errors import NotFound
+from engine.errors import NotAllowed, NotFound
 from engine.index import open_index
 from engine.providers import build_models
 from engine.providers.base import Probe
@@ -20,7 +20,7 @@ from engine.records import Plan, QuestionSet
 from engine.settings import Settings, load_settings
 from engine.store import DataFolder, open_store
 from engine.store.owned import OwnedStore
-from engine.store.owners import Kind, Ownership
+from engine.store.owners import LOCAL, Kind, Ownership
 from engine.workbench import quotas
 from engine.workbench.benchmarks import Benchmarks
 
@@ -80,8 +80,13 @@ class Workbench(Benchmarks):
 
     def acting_as(self, user: str) -> Self:
         """The same Workbench on behalf of one signed-in user, who sees their own and what is shared, changes only their own, and is held
-        to the quotas. It need not be closed.
+        to the quotas. It need not be closed. Raises NotAllowed for a name that is nobody's or the local user's, whom nobody can sign in as.
         """
+        if user in ("", LOCAL):
+            raise NotAllowed(
+                f"Nobody can be signed in as {user or 'nobody'}: that name stands for whoever runs this installation. Nothing was done. "
+                "Sign in under another name."
+            )
         view = copy.copy(self)
         view._store = OwnedStore(self._store, user)
         return view

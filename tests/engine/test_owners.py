@@ -54,6 +54,12 @@ def test_without_sign_in_everything_is_the_local_users(everyone: Workbench) -> N
     assert everyone.spending() == ()
 
 
+@pytest.mark.parametrize("name", ["", "local"])
+def test_nobody_signs_in_as_the_local_user(everyone: Workbench, name: str) -> None:
+    with pytest.raises(NotAllowed, match="Nobody can be signed in as"):
+        everyone.acting_as(name)
+
+
 def test_nothing_of_somebody_else_is_seen(ann: Workbench, ben: Workbench, everyone: Workbench) -> None:
     experiment = ann.benchmark(planned(ann))
     document_id = ann.documents()[0].document_id
