@@ -49,6 +49,10 @@ class App:
         self.url = f"http://127.0.0.1:{self._port}"
         self._process: subprocess.Popen[bytes] | None = None
 
+    def write_secrets(self, text: str) -> None:
+        """The secrets.toml of the next start."""
+        (self._folder / ".streamlit" / "secrets.toml").write_text(text, encoding="utf-8")
+
     def start(self) -> None:
         """Start and wait until it is ready."""
         names = {name.upper() for name in Settings.model_fields}
@@ -138,13 +142,18 @@ def visit(app: App, browser: Browser) -> Iterator[Visit]:
 
 
 def settled(page: Page) -> None:
-    """Wait until the page has no run in flight: what is drawn is drawn from the last change."""
+    """Wait until the page has no run in flight and nothing on it moves: what is drawn is drawn from the last change, and stays where it is.
+
+    A button that moves between press and release, as in a section that is still opening, is not clicked at all.
+    """
     page.wait_for_function(
         """() => new Promise(resolve => {
             let calm = 0;
             const look = () => {
                 const busy = document.querySelector('[data-testid="stStatusWidget"], [data-stale="true"]');
-                calm = busy ? 0 : calm + 1;
+                const moves = document.getAnimations().some(
+                    each => each.playState === 'running' && each.effect.getComputedTiming().iterations !== Infinity);
+                calm = busy || moves ? 0 : calm + 1;
                 calm > 10 ? resolve(true) : requestAnimationFrame(look);
             };
             look();

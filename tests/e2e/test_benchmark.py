@@ -53,6 +53,7 @@ def ask_and_open_the_source(page: Page) -> None:
     expect(page.get_by_role("heading", name="Rank matrix")).to_be_visible()
     settled(page)
     page.locator("[data-testid=stExpander]").first.click()
+    settled(page)
     page.get_by_role("button", name="Show in the document").first.click()
     expect(page.locator("span.evidence").first).to_be_visible()
 
@@ -60,6 +61,7 @@ def ask_and_open_the_source(page: Page) -> None:
 def from_the_form_to_results(page: Page) -> None:
     page.get_by_role("link", name="Benchmark").click()
     page.get_by_text("Set up a benchmark").click()
+    settled(page)
     for name in ("Fixed size", "Recursive", "Semantic", "Markdown structure", "Parent and child"):
         page.get_by_role("button", name=name, exact=True).click()
         settled(page)
@@ -101,6 +103,7 @@ def four_readers_at_once(visit: Visit, address: str) -> None:
     question.fill("Who keeps the register?")
     question.press("Enter")
     analyst.get_by_text("Set up a benchmark").click()
+    settled(analyst)
     analyst.get_by_role("button", name="Dry run").click()
     find = historian.get_by_placeholder("name, document, strategy")
     find.fill("zebra")
