@@ -11,18 +11,20 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine import ids
+from engine.bench.leftovers import chats_of, provider_of, put_away, server_of
 from engine.errors import BadRequest, ModelCallFailed, NotFound
 from engine.models import StrategySpec
 from engine.providers.base import NO_USAGE, ChatModel, ChatReply, ChatRequest, Models, Probe, Usage
 from engine.providers.cache import CachedChat
 from engine.records import Plan, QuestionResult
 from engine.store import Store
+from engine.store.batches import FETCHED, READ
 from engine.store.records import Batch, BatchCall
 
 if TYPE_CHECKING:
@@ -114,19 +116,18 @@ class Overnight:
         self._calls = {call.key: call for call in store.batch_calls(experiment_id)}
         self._waiting: dict[str, _Waiting] = {}
         self._known: dict[str, ChatRequest] = {}
-        self._chats: dict[str, CachedChat] = {}
-        # The database forgets the batches of an experiment that is deleted, and the provider does not.
-        self._sent: dict[str, Batch] = {}
+        self._chats = chats_of(models)
         self._is_taken_back = False
         self.models = replace(models, chat=self._deferring(models.chat), judge=self._deferring(models.judge))
 
     def _deferring(self, chat: ChatModel | None) -> ChatModel | None:
         if not isinstance(chat, CachedChat):
             return chat
-        name, known = chat.model, self._chats.get(chat.model)
-        if known is not None and _server(known) != _server(chat):
-            name = f"{chat.model} (judge)"
-        self._chats[name] = chat
+        name = next(
+            name
+            for name, each in self._chats.items()
+            if server_of(each) == server_of(chat) and each.model == chat.model
+        )
         return _DeferringChat(name, chat, self._answer)
 
     # One pass
@@ -205,9 +206,7 @@ class Overnight:
         self._store.forget_batch_calls(self._experiment_id)
 
     def _open(self) -> list[Batch]:
-        found = [each for each in self._store.batches(self._experiment_id) if each.state != "read"]
-        self._sent.update({each.batch_id: each for each in found})
-        return found
+        return [each for each in self._store.batches(self._experiment_id) if each.state != READ]
 
     def _take_up(self) -> None:
         """Batches that an earlier process was sending when it ended: the server knows whether it has them."""
@@ -215,22 +214,12 @@ class Overnight:
             if batch.provider_id is None:
                 found = self._provider(batch.model).find(batch.batch_id)
                 if found is None:
-                    self._drop(batch)
+                    self._store.drop_batch(batch.batch_id)
                 else:
                     self._store.set_batch(batch.batch_id, "validating", found)
 
     def _provider(self, model: str) -> BatchChat:
-        from engine.providers.openai_batch import BatchChat
-        from engine.providers.openai_chat import OpenAIChat
-
-        chat = self._chats.get(model)
-        if chat is None or not isinstance(chat.inner, OpenAIChat):
-            raise ModelCallFailed(
-                f"A batch of this run waits at the provider for {model}, which is no longer a model in use. It is kept. "
-                "Set LLM_MODEL or JUDGE_MODEL as it was and resume.",
-                "unavailable",
-            )
-        return BatchChat(chat.inner)
+        return provider_of(self._chats, model)
 
     def _send(self, model: str, waiting: dict[str, _Waiting]) -> None:
         provider = self._provider(model)
@@ -265,7 +254,6 @@ class Overnight:
                     ) from None
                 raise
             self._store.set_batch(batch.batch_id, "validating", provider_id)
-            self._sent[batch.batch_id] = batch.model_copy(update={"provider_id": provider_id})
             logger.info("sent a batch of %d calls to %s", len(part), model)
 
     def _wait(self, watch: Watch, cancelled: Callable[[], bool]) -> None:
@@ -279,6 +267,9 @@ class Overnight:
                     done[batch.batch_id] = self._look(batch)
                     silent = 0.0
                 except ModelCallFailed as error:
+                    if any(each.batch_id == batch.batch_id and each.state == FETCHED for each in self._open()):
+                        # Whoever clears up after runs that nobody carries out was faster.
+                        continue
                     if error.cause not in _OUT_OF_REACH or silent > LONGEST_HOURS * 3600:
                         raise
                     logger.warning("a batch could not be looked at: %s", error.message)
@@ -295,9 +286,12 @@ class Overnight:
     def _look(self, batch: Batch) -> int:
         """One look at a batch; its replies are stored when it has ended. Returns the calls that have ended."""
         provider = self._provider(batch.model)
+        if batch.state == FETCHED:
+            self._keep(batch, {key: json.loads(row) for key, row in self._stored_rows(batch)})
+            return batch.calls
         state = provider.state(batch.provider_id or "")
         if state.state == "failed":
-            self._drop(batch)
+            self._store.drop_batch(batch.batch_id)
             provider.clear(state)
             said = f" ({state.problem})" if state.problem else ""
             raise ModelCallFailed(
@@ -308,26 +302,38 @@ class Overnight:
         if not state.ended:
             self._store.set_batch(batch.batch_id, state.state)
             return state.done
-        chat = self._chats[batch.model]
-        calls = [call for call in self._store.batch_calls(self._experiment_id) if call.batch_id == batch.batch_id]
-        requests = {call.key: self._known[call.key] for call in calls if call.key in self._known}
-        replies = provider.replies(state, requests)
+        self._keep(batch, provider.rows(state))
+        provider.clear(state)
+        return batch.calls
+
+    def _stored_rows(self, batch: Batch) -> Iterator[tuple[str, str]]:
+        for call in self._calls_of(batch):
+            row = self._store.batch_reply(self._experiment_id, call.key)
+            if row is not None:
+                yield call.key, row
+
+    def _calls_of(self, batch: Batch) -> list[BatchCall]:
+        return [call for call in self._store.batch_calls(self._experiment_id) if call.batch_id == batch.batch_id]
+
+    def _keep(self, batch: Batch, rows: Mapping[str, Mapping[str, Any]]) -> None:
+        """Store how the calls of a batch ended, by what the server wrote on each."""
+        chat, provider = self._chats[batch.model], self._provider(batch.model)
         ended = []
-        for call in calls:
-            reply = replies.get(call.key) or ChatReply(
+        for call in self._calls_of(batch):
+            row, request = rows.get(call.key), self._known.get(call.key)
+            reply = ChatReply(
                 "unavailable",
                 detail=f"A call to {batch.model} in an overnight batch came back without a readable answer. Resume to ask it again.",
             )
+            if row is not None and request is not None:
+                reply = provider.reply(request, row)
             chat.keep(call.key, reply)
             ended.append(
                 call.model_copy(
                     update={"status": reply.status, "cost_usd": reply.usage.cost_usd, "reply": _written(reply)}
                 )
             )
-        self._store.end_batch(batch.batch_id, "read", ended)
-        self._sent.pop(batch.batch_id, None)
-        provider.clear(state)
-        return batch.calls
+        self._store.end_batch(batch.batch_id, ended)
 
     def cancel_if_asked(self) -> None:
         """A run that someone cancels takes its batches back; one whose process merely ends leaves them to be answered."""
@@ -342,34 +348,32 @@ class Overnight:
         else:
             self.take_back()
 
-    def take_back(self, patience_seconds: float = PATIENCE_SECONDS, *, forget: bool = False) -> None:
-        """Cancel what was sent and have its files deleted at the provider; answers that are billed already are read first.
+    def take_back(self, patience_seconds: float | None = None, *, forget: bool = False) -> None:
+        """Cancel what was sent and have its files deleted at the provider; answers that are billed already are stored first.
 
-        A batch that has not ended after `patience_seconds`, or whose calls this run has not seen, keeps its answers there for a resumed run;
-        only the file that was sent is deleted. `forget`: nobody will resume it, so that nothing is read and everything is deleted.
+        A batch that has not ended after `patience_seconds` (PATIENCE_SECONDS) is left to `Leftovers`; only the file that was sent is deleted.
+        `forget`: nobody will resume it, so that nothing is read.
         """
         self._is_taken_back = True
         with self._best_effort():
             self._take_up()
-        self._open()
-        batches = [batch for batch in self._sent.values() if batch.provider_id is not None]
+        batches = [batch for batch in self._open() if batch.provider_id is not None and batch.state != FETCHED]
         for batch in batches:
             with self._best_effort():
                 self._provider(batch.model).cancel(batch.provider_id or "")
-        states = self._ended(batches, patience_seconds)
+        states = self._ended(batches, PATIENCE_SECONDS if patience_seconds is None else patience_seconds)
         unseen = {call.batch_id for call in self._store.batch_calls(self._experiment_id) if call.key not in self._known}
         for batch in batches:
             state = states.get(batch.batch_id)
             if state is None:
                 continue
             with self._best_effort():
-                if forget:
-                    self._provider(batch.model).clear(state)
-                    self._drop(batch)
-                elif state.ended and batch.batch_id not in unseen:
-                    self._look(batch)
-                else:
+                if not state.ended:
                     self._provider(batch.model).clear(state._replace(output_file=None, error_file=None))
+                elif forget or batch.batch_id in unseen:
+                    put_away(self._store, self._provider(batch.model), batch, state, forget=forget)
+                else:
+                    self._look(batch)
 
     def _ended(self, batches: Sequence[Batch], patience_seconds: float) -> dict[str, BatchState]:
         """The states of batches by their id when all have ended or the time is over; without those that could not be looked at."""
@@ -383,10 +387,6 @@ class Overnight:
             if all(state.ended for state in states.values()) or time.monotonic() >= until:
                 return states
             pause.wait(min(self._poll_seconds, _LOOK))
-
-    def _drop(self, batch: Batch) -> None:
-        self._store.drop_batch(batch.batch_id)
-        self._sent.pop(batch.batch_id, None)
 
     @contextmanager
     def _best_effort(self) -> Iterator[None]:
@@ -439,10 +439,6 @@ def without_times(cell: QuestionResult) -> QuestionResult:
         own = {stage: value for stage, value in query.seconds.items() if stage not in _NOT_MEASURED}
         query = query.model_copy(update={"seconds": own})
     return cell.model_copy(update={"seconds": seconds, "query": query})
-
-
-def _server(chat: CachedChat) -> str:
-    return str(getattr(chat.inner, "scope", ""))
 
 
 def _parts(lines: Sequence[Line], most_calls: int, most_bytes: int) -> Iterator[list[Line]]:

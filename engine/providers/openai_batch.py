@@ -132,18 +132,17 @@ class BatchChat:
         """Ask the server to stop; calls that have ended stay answered and billed."""
         self._run(partial(self._connection.client.batches.cancel, batch_id))
 
-    def replies(self, state: BatchState, requests: Mapping[str, ChatRequest]) -> dict[str, ChatReply]:
-        """How each call ended, by its id. What the server does not speak of, or not in a readable line, is missing.
+    def rows(self, state: BatchState) -> dict[str, dict[str, Any]]:
+        """What the server wrote on each call of a batch that has ended, by its id. What it does not speak of, or not in a readable line, is missing.
 
         The order of the lines means nothing; of two lines for one call an answer counts more than an error.
         """
-        found: dict[str, ChatReply] = {}
+        found: dict[str, dict[str, Any]] = {}
         for file in (state.output_file, state.error_file):
             for row in self._rows(file):
                 call_id = row.get("custom_id")
-                if not isinstance(call_id, str) or call_id not in requests or _is_answer(found.get(call_id)):
-                    continue
-                found[call_id] = self._reply(requests[call_id], row)
+                if isinstance(call_id, str) and not (call_id in found and _status(found[call_id]) == 200):
+                    found[call_id] = row
         return found
 
     def clear(self, state: BatchState) -> None:
@@ -168,9 +167,10 @@ class BatchChat:
             if isinstance(row, dict):
                 yield row
 
-    def _reply(self, request: ChatRequest, row: Mapping[str, Any]) -> ChatReply:
+    def reply(self, request: ChatRequest, row: Mapping[str, Any]) -> ChatReply:
+        """How a call ended, from what the server wrote on it."""
         response, error = row.get("response"), row.get("error")
-        status = response.get("status_code") if isinstance(response, dict) else None
+        status = _status(row)
         body = response.get("body") if isinstance(response, dict) else None
         if status == 200 and isinstance(body, dict):
             try:
@@ -193,8 +193,10 @@ class BatchChat:
         return loop.run(self._connection.call(self.model, send, 0, loop.Stop(), tries=tries, watch=False)).value
 
 
-def _is_answer(reply: ChatReply | None) -> bool:
-    return reply is not None and reply.usage.calls > 0
+def _status(row: Mapping[str, Any]) -> Any:
+    """The HTTP status of an answer."""
+    response = row.get("response")
+    return response.get("status_code") if isinstance(response, dict) else None
 
 
 def _code(error: Any) -> str:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import and_, delete, select, update
+from sqlalchemy import and_, delete, or_, select, update
 
 from engine.store.database import Database, slices
 from engine.store.records import Batch, BatchCall
-from engine.store.schema import batch_calls, batches
+from engine.store.schema import batch_calls, batches, experiments
+
+READ = "read"
+"""State of a batch whose replies are stored."""
+FETCHED = "fetched"
+"""State of a batch whose answers are stored as the provider wrote them, for a run that knows what was asked to read them."""
+CLEARED = (READ, FETCHED)
+"""States of batches of which the provider holds no file any more."""
 
 
 class BatchRecords(Database):
@@ -30,15 +37,27 @@ class BatchRecords(Database):
         with self.write() as connection:
             connection.execute(update(batches).where(batches.c.batch_id == batch_id).values(values))
 
-    def end_batch(self, batch_id: str, state: str, calls: Sequence[BatchCall]) -> None:
-        """Note how a batch and each of its calls ended."""
+    def fetch_batch(self, batch_id: str, rows: Mapping[str, str]) -> None:
+        """Store the answers of a batch as the provider wrote them, by the keys of its calls, unless they were read meanwhile."""
+        table = batch_calls
+        with self.write() as connection:
+            unread = and_(batches.c.batch_id == batch_id, batches.c.state.not_in(CLEARED))
+            if connection.execute(update(batches).where(unread).values(state=FETCHED)).rowcount == 0:
+                return
+            for key, row in rows.items():
+                connection.execute(
+                    update(table).where(table.c.batch_id == batch_id, table.c.key == key).values(reply=row)
+                )
+
+    def end_batch(self, batch_id: str, calls: Sequence[BatchCall]) -> None:
+        """Note that a batch was read, and how each of its calls ended."""
         table = batch_calls
         with self.write() as connection:
             for call in calls:
                 values = {"status": call.status, "cost_usd": call.cost_usd, "reply": call.reply}
                 mine = and_(table.c.batch_id == batch_id, table.c.key == call.key)
                 connection.execute(update(table).where(mine).values(values))
-            connection.execute(update(batches).where(batches.c.batch_id == batch_id).values(state=state))
+            connection.execute(update(batches).where(batches.c.batch_id == batch_id).values(state=READ))
 
     def drop_batch(self, batch_id: str) -> None:
         """Forget a batch that was never answered, and its calls, so that they are asked again."""
@@ -52,6 +71,19 @@ class BatchRecords(Database):
         with self.read() as connection:
             rows = connection.execute(wanted.order_by(batches.c.created_at, batches.c.batch_id)).mappings()
             return [Batch.model_validate({name: row[name] for name in Batch.model_fields}) for row in rows]
+
+    def leftover_batches(self) -> list[tuple[Batch, bool]]:
+        """Batches a provider may hold files of although nobody is carrying out their experiment, oldest first, and whether it was deleted."""
+        status = experiments.c.status
+        whose = batches.outerjoin(experiments, experiments.c.experiment_id == batches.c.experiment_id)
+        wanted = select(batches, status).select_from(whose).where(batches.c.state.not_in(CLEARED))
+        wanted = wanted.where(or_(status.is_(None), status != "running"))
+        with self.read() as connection:
+            rows = connection.execute(wanted.order_by(batches.c.created_at, batches.c.batch_id)).mappings().all()
+        return [
+            (Batch.model_validate({name: row[name] for name in Batch.model_fields}), row["status"] is None)
+            for row in rows
+        ]
 
     def batch_calls(self, experiment_id: str) -> list[BatchCall]:
         """The calls of an experiment's batches, without their replies."""

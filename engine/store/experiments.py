@@ -11,10 +11,11 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, select, tuple_, u
 
 from engine.errors import NotFound
 from engine.records import CalibrationSummary, CellStatus, Experiment, QuestionResult, SpecResult, Statistics
+from engine.store.batches import CLEARED
 from engine.store.database import Database, column, moment, pack, seconds, unpack
 from engine.store.records import ExperimentSummary
+from engine.store.schema import batches, experiments, jobs, spec_results
 from engine.store.schema import cells as _cells
-from engine.store.schema import experiments, jobs, spec_results
 
 _NOT_IN_HEADER = {"status", "error", "finished_at", "results", "cells", "statistics"}
 _BATCH = 100
@@ -121,10 +122,12 @@ class ExperimentRecords(Database):
         self._change(experiment_id, {field: value for field, value in given.items() if value is not None})
 
     def delete_experiment(self, experiment_id: str) -> None:
-        """Raises NotFound."""
+        """Batches of it that a provider still holds stay on record, see `leftover_batches`. Raises NotFound."""
         with self.write() as connection:
             _require(connection, experiment_id)
             connection.execute(delete(experiments).where(experiments.c.experiment_id == experiment_id))
+            cleared = batches.c.state.in_(CLEARED)
+            connection.execute(delete(batches).where(batches.c.experiment_id == experiment_id, cleared))
 
     def experiment(
         self, experiment_id: str, *, queries: bool = True, cells: bool = True, results: bool = True

@@ -17,6 +17,7 @@ from engine.bench.dry_run import DryRun
 from engine.bench.gate import Check
 from engine.bench.history import ExperimentComparison
 from engine.bench.jobs import JobRunner
+from engine.bench.leftovers import Leftovers
 from engine.bench.overnight import Overnight
 from engine.bench.run import Emit, Event, Runner
 from engine.errors import BadRequest, NotFound, UserError
@@ -50,6 +51,7 @@ class Benchmarks(Asking):
             settings.job_lease_seconds,
             settings.benchmarks_at_once,
         )
+        self._leftovers = Leftovers(store, models, settings.batch_poll_seconds)
 
     def repeat_judge(self, experiment_id: str, repeats: int = 3, sample: int = 10) -> tuple[trust.Spread, ...]:
         """Judge a seeded sample of an experiment's answers several times.

@@ -73,6 +73,7 @@ class Workbench(Benchmarks):
                     workbench._jobs.start()
             else:
                 workbench._jobs.share()
+            workbench._leftovers.start()
         except BaseException:
             folder.close()
             raise
@@ -124,6 +125,7 @@ class Workbench(Benchmarks):
     def close(self) -> None:
         """Stop background work after the units in flight, close index and database, release the data folder."""
         self._jobs.close()
+        self._leftovers.close()
         self._executor.close()
         self._index.close()
         self._store.close()

@@ -33,10 +33,11 @@ class _Batch:
 
 
 class Batches:
-    """`held`: batches stay in progress. `drawn(path)`: the faults that a batch (`batch`) or one of its rows (`batch_row`) shows."""
+    """`held`: batches stay in progress. `slow_to_cancel`: cancelled ones go on being cancelled. `drawn(path)`: the faults that a batch (`batch`) or one of its rows (`batch_row`) shows."""
 
     def __init__(self, drawn: Callable[[str], dict[str, Fault]]) -> None:
         self.held = False
+        self.slow_to_cancel = False
         self.files: dict[str, bytes] = {}
         self.deleted: list[str] = []
         self._drawn = drawn
@@ -114,6 +115,8 @@ class Batches:
 
     def _go_on(self, batch: _Batch, answer: Answer) -> None:
         if batch.state == "cancelling":
+            if self.slow_to_cancel:
+                return
             self._end(batch, answer, "cancelled", len(batch.lines) // 2)
         elif batch.state == "validating" and "batch_failed" in self._drawn("batch"):
             batch.state = "failed"

@@ -17,6 +17,7 @@ from engine.store.migrations.m0003_overnight_batches import m0003_overnight_batc
 from engine.store.migrations.m0004_tags_on_postgres import m0004_tags_on_postgres
 from engine.store.migrations.m0005_owners import m0005_owners
 from engine.store.migrations.m0006_charges import m0006_charges
+from engine.store.migrations.m0007_batches_outlive_experiments import m0007_batches_outlive_experiments
 
 Change = Callable[[Connection], None]
 
@@ -27,6 +28,7 @@ CHANGES: tuple[Change, ...] = (
     m0004_tags_on_postgres,
     m0005_owners,
     m0006_charges,
+    m0007_batches_outlive_experiments,
 )
 
 _LOCK_KEY = 0x43485343

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,8 @@ from engine import Workbench
 from engine.bench.jobs import JobRunner
 from engine.errors import BadRequest
 from engine.records import Experiment, Plan
+from engine.settings import load_settings
+from engine.store import open_store
 from tests.engine.bench import killing
 from tests.fake_openai import FakeOpenAI
 from tests.fake_openai.fixture import fake_openai
@@ -259,6 +261,90 @@ def test_a_run_that_is_cancelled_or_deleted_leaves_no_file_at_the_provider(
                 assert workbench.job(job.job_id).state == "queued"
                 workbench.delete_experiment(job.job_id)
                 assert workbench.job(job.job_id).state == "cancelled"
+    assert batches.state(0) == "cancelled"
+    assert batches.files == {}
+
+
+def in_progress(workbench: Workbench, fake_openai: FakeOpenAI) -> str:
+    """An overnight run whose first batch the provider works on and takes long to cancel. Returns the id of its job."""
+    batches = fake_openai.batches
+    assert batches is not None
+    batches.held = batches.slow_to_cancel = True
+    job = workbench.submit(plan(workbench))
+    until(lambda: bool(batches.count()) and batches.state(0) == "in_progress")
+    return job.job_id
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + killing.PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("who", ["the same process", "the next process"])
+def test_a_batch_that_is_long_in_being_cancelled_is_cleared_later_and_its_answers_are_kept(
+    fake_openai: FakeOpenAI, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    monkeypatch.setattr("engine.bench.overnight.PATIENCE_SECONDS", 0.0)
+    batches = fake_openai.batches
+    assert batches is not None
+    with Workbench.open() as workbench:
+        job_id = in_progress(workbench, fake_openai)
+        workbench.cancel(job_id)
+        killing.wait(workbench, job_id)
+        assert batches.state(0) == "cancelling"
+        if who == "the same process":
+            batches.slow_to_cancel = batches.held = False
+            until(lambda: not workbench._store.leftover_batches())
+    batches.slow_to_cancel = batches.held = False
+    with Workbench.open() as workbench:
+        until(lambda: not workbench._store.leftover_batches())
+        assert batches.state(0) == "cancelled"
+        assert batches.files == {}
+        answered = fake_openai.calls("batched")
+        assert answered > 0
+        killing.wait(workbench, workbench.resume(job_id).job_id)
+        assert workbench.experiment(job_id).status == "finished"
+    assert killing.paid_twice(fake_openai) == 0
+    assert batches.files == {}
+
+
+def test_a_batch_of_a_deleted_run_that_is_long_in_being_cancelled_is_cleared_by_the_next_process(
+    fake_openai: FakeOpenAI, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.bench.overnight.PATIENCE_SECONDS", 0.0)
+    batches = fake_openai.batches
+    assert batches is not None
+    with Workbench.open() as workbench:
+        job_id = in_progress(workbench, fake_openai)
+        workbench.delete_experiment(job_id)
+        killing.wait(workbench, job_id)
+        assert batches.state(0) == "cancelling"
+    batches.slow_to_cancel = False
+    with Workbench.open() as workbench:
+        until(lambda: not workbench._store.batches(job_id))
+        assert batches.state(0) == "cancelled"
+        assert batches.files == {}
+        assert workbench._store.leftover_batches() == []
+
+
+def test_a_batch_of_a_run_that_is_deleted_and_killed_at_once_is_cancelled_by_the_next_process(
+    fake_openai: FakeOpenAI, variables: dict[str, str]
+) -> None:
+    batches = fake_openai.batches
+    assert batches is not None
+    batches.held = True
+    process = subprocess.Popen([sys.executable, "-c", WORK], env={**os.environ, **variables})
+    until(lambda: bool(batches.count()) and batches.state(0) == "in_progress")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    store = open_store(load_settings())
+    (summary,) = store.experiments()
+    store.delete_experiment(summary.experiment_id)
+    store.close()
+    with Workbench.open() as workbench:
+        until(lambda: not workbench._store.batches(summary.experiment_id))
     assert batches.state(0) == "cancelled"
     assert batches.files == {}
 
