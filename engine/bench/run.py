@@ -183,10 +183,7 @@ class _Work:
         n_askers = runner.askers * (1 if runner.models.chat is None else ASKERS_PER_CALL)
         with ThreadPoolExecutor(n_indexers, "index") as indexers, ThreadPoolExecutor(n_askers, "ask") as askers:
             questions = indexers.submit(self._embed_questions)
-            prepared = [
-                indexers.submit(self._prepare, spec, askers, questions if place == 0 else None)
-                for place, spec in enumerate(experiment.specs)
-            ]
+            prepared = [indexers.submit(self._prepare, spec, askers, questions) for spec in experiment.specs]
             try:
                 self._calibrate(askers)
             except UserError as failure:
@@ -290,9 +287,7 @@ class _Work:
             logger.warning("the questions could not be embedded: %s", error.message)
             return {}
 
-    def _prepare(
-        self, spec: StrategySpec, askers: ThreadPoolExecutor, questions: Future[dict[str, Usage]] | None
-    ) -> None:
+    def _prepare(self, spec: StrategySpec, askers: ThreadPoolExecutor, questions: Future[dict[str, Usage]]) -> None:
         """Index all documents under one spec, then queue its questions. A failure is the spec's alone."""
         remaining = self._remaining(spec)
         before = self._before.get(spec.spec_id)
@@ -378,11 +373,12 @@ class _Work:
             self._asked.extend(futures)
 
     def _open(
-        self, spec: StrategySpec, questions: Future[dict[str, Usage]] | None, before: SpecResult | None
+        self, spec: StrategySpec, questions: Future[dict[str, Usage]], before: SpecResult | None
     ) -> OpenSpec | None:
         """The spec with its chunks, indexed; None when the run stops or no document could be indexed.
 
-        `questions`: what embedding them costs, for the spec it is counted with.
+        `questions`: what embedding them costs, which is counted with the first spec. No question is asked before they are embedded, or
+        another process would embed them too.
         """
         indexes = Indexes(self._parts, spec, before.index_usage if before is not None else {})
         documents = self._experiment.documents
@@ -398,8 +394,9 @@ class _Work:
             if self._is_fatal(error):
                 return None
             self._note("index", spec, number, len(documents), indexes.errors.get(document.document_id))
-        if questions is not None:
-            self._spending.add("questions", indexes.spend(questions.result()))
+        embedded = questions.result()
+        if spec == self._experiment.specs[0]:
+            self._spending.add("questions", indexes.spend(embedded))
         result = indexes.result()
         self._store.add_results(self._experiment.experiment_id, [result])
         return None if result.status == "failed" else indexes.open(result)

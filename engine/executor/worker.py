@@ -118,21 +118,26 @@ class Work:
 
     def _ask(self, task: AskTask, question_id: str, repeat: int, seed: int | None) -> AskDone:
         try:
-            before = self._store.cell(task.experiment_id, task.spec_id, question_id, repeat)
-            if before is not None:
-                return AskDone(question_id, repeat, stored=True, failure=None)
-            opened = self._open(task)
-            questions = self._experiment(task.experiment_id).questions
-            question = next(each for each in questions if each.question_id == question_id)
-            cell, error = opened.ask(question, repeat, seed)
-            failure = None if error is None else Failure.of(error, cell.error or "")
-            if isinstance(error, StoreUnavailable | IndexUnavailable):
-                return AskDone(question_id, repeat, stored=False, failure=failure)
-            self._store.add_cells(task.experiment_id, [cell])
-            return AskDone(question_id, repeat, stored=True, failure=failure)
+            # A worker goes on with the task of an app that died, and the app that takes over sends the question again.
+            with self._store.exclusive("ask", task.experiment_id, task.spec_id, question_id, str(repeat)):
+                return self._ask_alone(task, question_id, repeat, seed)
         except Exception as error:
             words = in_words(error, "a question on a worker", task.experiment_id)
             return AskDone(question_id, repeat, stored=False, failure=Failure.of(error, words))
+
+    def _ask_alone(self, task: AskTask, question_id: str, repeat: int, seed: int | None) -> AskDone:
+        before = self._store.cell(task.experiment_id, task.spec_id, question_id, repeat)
+        if before is not None:
+            return AskDone(question_id, repeat, stored=True, failure=None)
+        opened = self._open(task)
+        questions = self._experiment(task.experiment_id).questions
+        question = next(each for each in questions if each.question_id == question_id)
+        cell, error = opened.ask(question, repeat, seed)
+        failure = None if error is None else Failure.of(error, cell.error or "")
+        if isinstance(error, StoreUnavailable | IndexUnavailable):
+            return AskDone(question_id, repeat, stored=False, failure=failure)
+        self._store.add_cells(task.experiment_id, [cell])
+        return AskDone(question_id, repeat, stored=True, failure=failure)
 
     def _experiment(self, experiment_id: str) -> Experiment:
         return self._experiments.get_or_make(

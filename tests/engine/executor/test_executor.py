@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine import Workbench, errors
+from engine.asking import Limits
 from engine.errors import BadSetting, ModelCallFailed, UserError, WorkersUnavailable
 from engine.executor import LocalExecutor, open_executor, worker
-from engine.executor.base import AskTask, Failure, IndexTask
+from engine.executor.base import AskDone, AskTask, Failure, IndexTask
+from engine.providers import build_models
 from engine.settings import Settings, load_settings
 from engine.store import Store
 from tests.clusters import free_port
+from tests.engine.bench import killing
+from tests.fake_openai import FakeOpenAI
 
 SERVERS = {"database_url": "postgresql+psycopg://127.0.0.1/none", "qdrant_url": "http://127.0.0.1:1"}
 
@@ -112,3 +120,39 @@ def test_a_bug_stays_a_bug_between_processes() -> None:
     failure = Failure.of(KeyError("secret text"), "This is a bug in Chunkscope.")
     assert (failure.kind, failure.message) == ("", "This is a bug in Chunkscope.")
     assert not isinstance(failure.error(), UserError)
+
+
+def test_a_question_that_two_workers_are_given_at_once_is_paid_once(fake_openai: FakeOpenAI, tmp_path: Path) -> None:
+    with killing.environment(killing.variables(fake_openai, tmp_path)), Workbench.open() as workbench:
+        experiment = workbench.benchmark(killing.plan(workbench))
+        cell = experiment.cells[0]
+        workbench._store.delete_cells(experiment.experiment_id, [(cell.spec_id, cell.question_id, cell.repeat)])
+        workbench.prune_caches(0)
+        chunk_count = experiment.results[0].chunk_count
+        task = AskTask(experiment.experiment_id, cell.spec_id, chunk_count, ((cell.question_id, cell.repeat, None),))
+        # Models of their own: those of one process would share a call.
+        one, two = (
+            worker.Work(
+                workbench._store,
+                workbench._index,
+                build_models(workbench.settings, workbench._store.vector_cache, workbench._store.reply_cache),
+                Limits.of(workbench.settings),
+            )
+            for _ in range(2)
+        )
+        fake_openai.reset()
+        both = threading.Barrier(2)
+
+        def script(body: dict[str, Any]) -> None:
+            # Would let two equal calls meet; a call alone goes on after a moment.
+            with suppress(threading.BrokenBarrierError):
+                both.wait(1.0)
+
+        fake_openai.script = script
+        with ThreadPoolExecutor(2) as pool:
+            done = [future.result() for future in [pool.submit(work.ask, task) for work in (one, two)]]
+        assert done == [[AskDone(cell.question_id, cell.repeat, stored=True, failure=None)]] * 2
+        again = workbench.cell(experiment.experiment_id, cell.spec_id, cell.question_id, cell.repeat)
+    assert again is not None
+    assert killing.paid_twice(fake_openai) == 0
+    assert fake_openai.calls("chat") == 2
