@@ -126,6 +126,6 @@ def account() -> None:
     name = user()
     if name is None:
         return
-    st.caption(f"Signed in as {plain(name)}")
+    st.text(f"Signed in as {name}")
     st.button("Sign out", key="sign_in.out", icon=":material/logout:", on_click=st.logout)
     st.html(_RETURN, unsafe_allow_javascript=True)

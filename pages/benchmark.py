@@ -6,7 +6,7 @@ import functools
 
 import streamlit as st
 
-from app import answers, benchmark, downloads, figures, jobs, result_charts, results, state, tables
+from app import answers, benchmark, downloads, figures, jobs, result_charts, results, sharing, state, tables
 from app.states import bench, empty, guard, heading, stale
 from app.text import counted, plain
 from app.trust import beside_scores, calibration_of, judge_panel
@@ -90,6 +90,7 @@ if experiment_id is None:
 
 def watch(workbench: Workbench, job_id: str) -> None:
     """The live run: progress per strategy, first errors, cost so far, and a way to stop."""
+    fixed = not sharing.may_change(workbench, "experiment", job_id)
 
     @st.fragment(run_every=1.0)
     def running() -> None:
@@ -110,7 +111,7 @@ def watch(workbench: Workbench, job_id: str) -> None:
             st.error(plain(f"{label}: {reason}"), icon=":material/error:")
         if job.cancel_requested:
             st.caption("Stopping after the answers in flight.")
-        elif st.button("Cancel", key="benchmark.cancel", icon=":material/stop:"):
+        elif st.button("Cancel", key="benchmark.cancel", icon=":material/stop:", disabled=fixed):
             workbench.cancel(job_id)
             st.rerun(scope="fragment")
 
@@ -148,6 +149,7 @@ def watch(workbench: Workbench, job_id: str) -> None:
 
 def outcome(experiment: Experiment) -> None:
     """Partial and failed runs: what happened, what was kept, what to do."""
+    fixed = not sharing.may_change(workbench, "experiment", experiment.experiment_id)
     if experiment.status in ("cancelled", "failed"):
         done, whole = answers_there(experiment)
         reason = f" {experiment.error}" if experiment.error else ""
@@ -155,14 +157,14 @@ def outcome(experiment: Experiment) -> None:
             plain(f"This run is {experiment.status}: {done} of {whole} answers are kept.{reason}"),
             icon=":material/pause_circle:",
         )
-        if st.button("Resume", key="benchmark.resume", icon=":material/play_arrow:"):
+        if st.button("Resume", key="benchmark.resume", icon=":material/play_arrow:", disabled=fixed):
             workbench.resume(experiment.experiment_id)
             st.rerun()
     failed = [result for result in experiment.results if result.status == "failed"]
     for result in failed:
         st.error(plain(f"{result.spec.label} failed: {result.error}"), icon=":material/error:")
     retry = failed and experiment.status == "finished"
-    if retry and st.button("Try the failed again", key="benchmark.retry", icon=":material/replay:"):
+    if retry and st.button("Try the failed again", key="benchmark.retry", icon=":material/replay:", disabled=fixed):
         workbench.retry_failed(experiment.experiment_id)
         st.rerun()
 

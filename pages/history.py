@@ -71,6 +71,7 @@ def confirm_deletion(summary: ExperimentSummary) -> None:
 def annotations(summary: ExperimentSummary) -> None:
     """Name, note, tags and marks of an experiment."""
     key = f"history.{summary.experiment_id}"
+    fixed = not sharing.may_change(workbench, "experiment", summary.experiment_id)
     with st.form(f"{key}.form"):
         left, right = st.columns(2)
         name = left.text_input("Name", summary.name, key=f"{key}.name")
@@ -81,7 +82,7 @@ def annotations(summary: ExperimentSummary) -> None:
             baseline = st.checkbox(
                 "Baseline", summary.baseline, key=f"{key}.baseline", help="Others are compared with it."
             )
-        if st.form_submit_button("Save", icon=":material/save:"):
+        if st.form_submit_button("Save", icon=":material/save:", disabled=fixed):
             given = [tag.strip() for tag in tags.split(",") if tag.strip()]
             workbench.annotate(summary.experiment_id, name=name, note=note, tags=given, pinned=pin)
             workbench.mark_baseline(summary.experiment_id, baseline)
@@ -91,6 +92,7 @@ def annotations(summary: ExperimentSummary) -> None:
 def one(summary: ExperimentSummary) -> None:
     if summary.headline:
         st.text(summary.headline)
+    fixed = not sharing.may_change(workbench, "experiment", summary.experiment_id)
     with st.container(horizontal=True):
         if st.button("Open", type="primary", icon=":material/open_in_new:", key="history.open"):
             state.choose(state.EXPERIMENT, summary.experiment_id)
@@ -102,11 +104,11 @@ def one(summary: ExperimentSummary) -> None:
             state.choose(state.EXPERIMENT, job.job_id)
             st.switch_page("../pages/benchmark.py", query_params={state.EXPERIMENT: job.job_id})
         if summary.status in ("cancelled", "failed") and st.button(
-            "Resume", icon=":material/play_arrow:", key="history.resume"
+            "Resume", icon=":material/play_arrow:", key="history.resume", disabled=fixed
         ):
             workbench.resume(summary.experiment_id)
             st.rerun()
-        if st.button("Delete", icon=":material/delete:", key="history.delete"):
+        if st.button("Delete", icon=":material/delete:", key="history.delete", disabled=fixed):
             confirm_deletion(summary)
         sharing.switch(workbench, "experiment", summary.experiment_id)
     if summary.error:

@@ -198,7 +198,12 @@ if current is not None:
                     key="upload.original",
                     icon=":material/download:",
                 )
-                if st.button("Delete document", icon=":material/delete:", key="upload.delete"):
+                if st.button(
+                    "Delete document",
+                    icon=":material/delete:",
+                    key="upload.delete",
+                    disabled=not sharing.may_change(workbench, "document", document.document_id),
+                ):
                     confirm_deletion(workbench.deletion(document.document_id))
                 sharing.switch(workbench, "document", document.document_id)
 
@@ -293,17 +298,20 @@ def editor(question_set: QuestionSet) -> None:
         },
         alt="Questions, editable",
     )
+    fixed = not sharing.may_change(workbench, "question set", question_set.question_set_id)
     with st.container(horizontal=True):
-        if st.button("Save changes", type="primary", key="upload.save", icon=":material/save:"):
+        if st.button("Save changes", type="primary", key="upload.save", icon=":material/save:", disabled=fixed):
             with guard():
                 saved = workbench.edit_question_set(question_set.question_set_id, tables.edited_rows(changed))
                 st.session_state["upload.set.next"] = saved.question_set_id
                 st.rerun()
-        if st.button("Look for the evidence again", key="upload.resolve", icon=":material/find_in_page:"):
+        if st.button(
+            "Look for the evidence again", key="upload.resolve", icon=":material/find_in_page:", disabled=fixed
+        ):
             with guard():
                 workbench.resolve_question_set(question_set.question_set_id)
                 st.rerun()
-        if st.button("Delete question set", key="upload.set.delete", icon=":material/delete:"):
+        if st.button("Delete question set", key="upload.set.delete", icon=":material/delete:", disabled=fixed):
             confirm_set_deletion(question_set.question_set_id, question_set.name)
         sharing.switch(workbench, "question set", question_set.question_set_id)
 
