@@ -18,7 +18,6 @@ def start() -> None:
 def _warm_up() -> None:
     for name in _MODULES:
         importlib.import_module(name)
-    # Streamlit collects garbage after every run of a page. Modules never become garbage, and walking through them takes longer than
-    # drawing what a click has changed.
+    # Modules never become garbage, and walking through them takes longer than drawing what a click has changed.
     gc.collect()
     gc.freeze()
