@@ -30,6 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.pool import NullPool
 
 from engine.errors import BadRequest, BadSetting, StoreUnavailable
 from engine.ids import digest
@@ -58,7 +59,8 @@ class _Turn:
 class Database:
     """Connections to one database, migrated when it opens. Safe to use from several threads: every operation has its own connection.
 
-    `clock` gives the time in seconds since 1970, for leases and for what was used last. `connections`: most of them to PostgreSQL at once.
+    `clock` gives the time in seconds since 1970, for leases and for what was used last. `connections`: most of them to PostgreSQL at once,
+    beside one for each thing that is held by `exclusive`.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Database:
         self._engine = (
             _sqlite_engine(self._url, busy_seconds) if self._sqlite else _postgres_engine(self._url, connections)
         )
+        self._holders = self._engine if self._sqlite else _unpooled(self._url)
         # SQLite lets one connection write at a time and makes the others poll; waiting here is fair between threads.
         self._keys = threading.Lock()
         self._held: WeakValueDictionary[str, _Turn] = WeakValueDictionary()
@@ -124,8 +127,9 @@ class Database:
                 yield
                 return
             number = int(key[:15], 16)
-            # A connection of its own, without a transaction: a long one would keep PostgreSQL from cleaning its tables.
-            with self._in_words(), self._engine.connect() as connection:
+            # Without a transaction: a long one would keep PostgreSQL from cleaning its tables. Outside of the pool: whoever holds
+            # something needs a connection to get on, and would wait for it for ever if all were held.
+            with self._in_words(), self._holders.connect() as connection:
                 connection = connection.execution_options(isolation_level="AUTOCOMMIT")
                 connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": number})
                 try:
@@ -274,6 +278,10 @@ def _postgres_engine(url: URL, connections: int) -> Engine:
         pool_recycle=1800,
         hide_parameters=True,
     )
+
+
+def _unpooled(url: URL) -> Engine:
+    return create_engine(url, poolclass=NullPool, hide_parameters=True)
 
 
 def slices(items: Sequence[T], size: int = SLICE) -> Iterator[Sequence[T]]:

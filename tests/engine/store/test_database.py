@@ -274,3 +274,19 @@ def test_what_is_held_is_held_by_one_at_a_time_in_all_processes(url: str) -> Non
         assert inside == []
     for store in stores:
         store.close()
+
+
+@pytest.mark.timeout(60)
+def test_more_threads_may_hold_something_than_there_are_connections(url: str) -> None:
+    store = Store(url, connections=2)
+    all_hold = threading.Barrier(6)
+
+    def work(place: int) -> None:
+        with store.exclusive("index", f"{place}"):
+            all_hold.wait(30)
+            store.vector_cache.put_many({f"{place}": b"1234"})
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(work, range(6)))
+    assert store.vector_cache.get_many([str(place) for place in range(6)]).keys() == {str(n) for n in range(6)}
+    store.close()
