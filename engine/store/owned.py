@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from engine import ids
 from engine.errors import NotAllowed, NotFound
 from engine.models import ChunkSet, Document, DocumentInfo
 from engine.records import Experiment, Query, QuestionResult, QuestionSet
+from engine.store.database import moment
 from engine.store.owners import Kind
 from engine.store.records import ExperimentSummary, IndexState, Job, JobState, QuestionSetInfo
 from engine.store.repository import Store
@@ -46,27 +46,6 @@ class OwnedStore(Store):
             "changed. Ask them to do it on the command line."
         )
 
-    def own_id(self, kind: Kind, item_id: str) -> str:
-        return ids.digest(kind, self.user, item_id) if self._is_anothers(kind, item_id) else item_id
-
-    def _is_anothers(self, kind: Kind, item_id: str) -> bool:
-        """Whether the user may not write under this id. What is there and was never claimed is the local user's."""
-        found = self.ownership(kind, item_id).owners
-        return self.user not in found if found else self._exists(kind, item_id)
-
-    def _exists(self, kind: Kind, item_id: str) -> bool:
-        look_up: dict[Kind, Callable[[str], object]] = {
-            "document": super().document_info,
-            "question set": super().question_set,
-            "query": super().query,
-            "experiment": super().experiment_summary,
-        }
-        try:
-            look_up[kind](item_id)
-        except NotFound:
-            return False
-        return True
-
     # Documents
 
     def document(self, document_id: str) -> Document:
@@ -75,11 +54,12 @@ class OwnedStore(Store):
 
     def document_info(self, document_id: str) -> DocumentInfo:
         self.require_readable("document", document_id)
-        return super().document_info(document_id)
+        return _as_added(super().document_info(document_id), self.claimed("document"))
 
     def documents(self) -> list[DocumentInfo]:
-        mine = self.readable("document")
-        return [info for info in super().documents() if info.document_id in mine]
+        mine, since = self.readable("document"), self.claimed("document")
+        found = [_as_added(info, since) for info in super().documents() if info.document_id in mine]
+        return sorted(found, key=lambda info: info.created_at, reverse=True)
 
     def delete_document(self, document_id: str) -> list[IndexState]:
         """The last of several owners deletes the document; one before only gives it up."""
@@ -109,7 +89,7 @@ class OwnedStore(Store):
     # Question sets and queries
 
     def save_question_set(self, question_set: QuestionSet) -> None:
-        if self._is_anothers("question set", question_set.question_set_id):
+        if self.is_anothers("question set", question_set.question_set_id):
             self.require_own("question set", question_set.question_set_id)
         super().save_question_set(question_set)
         self.claim("question set", question_set.question_set_id)
@@ -128,7 +108,7 @@ class OwnedStore(Store):
             super().delete_question_set(question_set_id)
 
     def save_query(self, query: Query) -> None:
-        if self._is_anothers("query", query.query_id):
+        if self.is_anothers("query", query.query_id):
             self.require_own("query", query.query_id)
         super().save_query(query)
         self.claim("query", query.query_id)
@@ -207,3 +187,9 @@ class OwnedStore(Store):
     def cancel_job(self, job_id: str) -> Job:
         self.require_own("experiment", job_id)
         return super().cancel_job(job_id)
+
+
+def _as_added(info: DocumentInfo, since: Mapping[str, float]) -> DocumentInfo:
+    """With the time at which the user added it, and not somebody else who had the same file before."""
+    added = since.get(info.document_id)
+    return info if added is None else info.model_copy(update={"created_at": moment(added)})

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from sqlalchemy import and_, delete, select, update
+from sqlalchemy import Column, and_, delete, select, update
 
+from engine import ids
 from engine.store.database import Database
-from engine.store.schema import owners
+from engine.store.schema import documents, experiments, owners, queries, question_sets
 
 LOCAL = "local"
 """The user of the command line and of an app without sign-in: sees and changes everything, as whoever holds the data folder can."""
 
 Kind = Literal["document", "question set", "query", "experiment"]
+
+_KEYS: dict[Kind, Column[str]] = {
+    "document": documents.c.document_id,
+    "question set": question_sets.c.question_set_id,
+    "query": queries.c.query_id,
+    "experiment": experiments.c.experiment_id,
+}
 
 
 class Ownership(NamedTuple):
@@ -79,6 +87,12 @@ class OwnerRecords(Database):
         with self.read() as connection:
             return set(connection.execute(wanted.where(owners.c.since >= since)).scalars())
 
+    def claimed(self, kind: Kind) -> dict[str, float]:
+        """When the user claimed what they own, in seconds since 1970, by id."""
+        wanted = select(owners.c.item_id, owners.c.since).where(owners.c.owner == self.user, owners.c.kind == kind)
+        with self.read() as connection:
+            return {row.item_id: row.since for row in connection.execute(wanted)}
+
     def readable(self, kind: Kind) -> set[str]:
         """Ids of what the user owns, and of what is shared."""
         wanted = select(owners.c.item_id).where(owners.c.kind == kind)
@@ -96,5 +110,20 @@ class OwnerRecords(Database):
         """What belongs to all users is the local user's to change; see `OwnedStore`."""
 
     def own_id(self, kind: Kind, item_id: str) -> str:
-        """Under which id the user stores something with this content-derived id."""
-        return item_id
+        """Under which id the user stores something with this content-derived id: another one where it is somebody else's."""
+        own = ids.digest(kind, self.user, item_id)
+        if self._exists(kind, own) and not self.is_anothers(kind, own):
+            return own
+        return own if self.is_anothers(kind, item_id) else item_id
+
+    def is_anothers(self, kind: Kind, item_id: str) -> bool:
+        """Whether the user may not write under this id. What is there and was never claimed is the local user's."""
+        found = self.ownership(kind, item_id).owners
+        if found:
+            return self.user not in found
+        return self.user != LOCAL and self._exists(kind, item_id)
+
+    def _exists(self, kind: Kind, item_id: str) -> bool:
+        key = _KEYS[kind]
+        with self.read() as connection:
+            return connection.execute(select(key).where(key == item_id)).first() is not None

@@ -47,6 +47,15 @@ class Store(DocumentRecords, QuestionRecords, ExperimentRecords, JobRecords, Bat
         # Whether somebody else has the same file is not told.
         return is_new if self.user == LOCAL else is_newly_owned
 
+    def own_document_id(self, document: Document) -> str:
+        """Under which id the user stores a document. Who adds the same file under the same name shares it with who was first; under another
+        name it is a document of its own, so that nobody reads how others call their files."""
+        content_id = document.document_id
+        own = self.own_id("document", content_id)
+        if own == content_id or self._exists("document", own):
+            return own
+        return content_id if DocumentRecords.document_info(self, content_id).name == document.name else own
+
 
 def open_store(settings: Settings) -> Store:
     """The store that the settings name. For SQLite, DATA_DIR must exist: open the `DataFolder` first."""

@@ -75,7 +75,8 @@ class Documents(Parts):
             began = time.perf_counter()
 
     def _keep(self, document: Document, data: bytes, parse_seconds: float) -> Added:
-        document = document.model_copy(update={"parse_seconds": parse_seconds})
+        own_id = self._store.own_document_id(document)
+        document = document.model_copy(update={"document_id": own_id, "parse_seconds": parse_seconds})
         self._folder.add_original(data)
         is_new = self._store.add_document(document)
         return Added(document.info, existed=not is_new)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
+from engine.errors import NotAllowed
 from engine.index import ChunkIndex
 from engine.models import ChunkSet
 from engine.providers.base import Models
@@ -14,6 +17,8 @@ from engine.providers.meter import Meter, metered
 from engine.recent import Recent
 from engine.settings import Settings
 from engine.store import DataFolder, Store
+from engine.store.owned import OwnedStore
+from engine.store.owners import LOCAL
 from engine.strategies.source import Source
 from engine.workbench import quotas
 
@@ -34,6 +39,24 @@ class Parts:
         self._sources: OrderedDict[str, Source] = OrderedDict()
         self._chunk_sets: Recent[tuple[str, str, str], ChunkSet] = Recent(OPEN_CHUNK_SETS)
         self._qualities: Recent[tuple[str, str, str], dict[str, float]] = Recent(OPEN_CHUNK_SETS)
+
+    def acting_as(self, user: str) -> Self:
+        """The same Workbench on behalf of one signed-in user, who sees their own and what is shared, changes only their own, and is held
+        to the quotas. It need not be closed. Raises NotAllowed for a name that is nobody's or the local user's, whom nobody can sign in as.
+        """
+        if user in ("", LOCAL):
+            raise NotAllowed(
+                f"Nobody can be signed in as {user or 'nobody'}: that name stands for whoever runs this installation. Nothing was done. "
+                "Sign in under another name."
+            )
+        view = copy.copy(self)
+        view._store = OwnedStore(self._store, user)
+        return view
+
+    @property
+    def user(self) -> str:
+        """On whose behalf it works; `LOCAL` without sign-in."""
+        return self._store.user
 
     @contextmanager
     def _paying(self, expected_usd: Callable[[], float | None]) -> Iterator[Models]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from engine import documents as reading
 from engine import ids, questions
@@ -17,6 +17,7 @@ from engine.providers.prices import load_prices
 from engine.questions import edit
 from engine.records import QuestionSet
 from engine.store import QuestionSetInfo
+from engine.store.owners import LOCAL
 from engine.workbench.chunks import Chunks
 
 
@@ -78,8 +79,23 @@ class Questions(Chunks):
         return self._resolved(edit.edited(self.question_set(question_set_id), rows, name), None)
 
     def resolve_question_set(self, question_set_id: str) -> QuestionSet:
-        """Look the evidence of a set up again, in all documents there are now. Raises NotFound."""
-        return self._resolved(self.question_set(question_set_id), None)
+        """Look the evidence of a set up again, in all documents its owner can read now; of one that is only shared, in a copy of one's own.
+
+        Raises NotFound.
+        """
+        found = self.question_set(question_set_id)
+        return (self._keeper(question_set_id) or self)._resolved(found, None)
+
+    def _keeper(self, question_set_id: str) -> Self | None:
+        """On whose behalf a set is changed: the user's own, or, for the local user, its owner's, whose documents its evidence lies in.
+
+        None for somebody else's.
+        """
+        if not self._store.is_anothers("question set", question_set_id):
+            return self
+        if self.user != LOCAL:
+            return None
+        return self.acting_as(min(self._store.ownership("question set", question_set_id).owners))
 
     def choose_copy(self, question_set_id: str, question_id: str, evidence: int, copy: int | None) -> QuestionSet:
         """Store which place of a quote that stands in several is the evidence; every place when `copy` is None. Numbers count from 0.
@@ -202,15 +218,31 @@ class Questions(Chunks):
         Raises NotFound, NotAllowed, BadDocument; the old document stays then.
         """
         self._store.require_own("document", document_id)
+        found = self._store.ownership("document", document_id)
+        others = sorted(found.owners - {LOCAL}) if self.user == LOCAL else []
+        # Whoever else owns it keeps it, with the question sets they have.
+        reread = [self.acting_as(owner)._reread(document_id, found.shared) for owner in others]
+        if not others or LOCAL in found.owners:
+            reread.append(self._reread(document_id, found.shared))
+        moved = tuple(change for each in reread for change in each.changes)
+        return Reread(reread[-1].document, moved, max(each.experiments for each in reread))
+
+    def _reread(self, document_id: str, shared: bool) -> Reread:
         deletion = self.deletion(document_id)
         document = self.add_document(self.original(document_id), deletion.document.name).document
         if document.document_id == document_id:
             return Reread(document, (), 0)
-        others = [info.document_id for info in self.documents() if info.document_id != document_id]
+        if shared:
+            self._store.share("document", document.document_id, True)
         moved: list[questions.Change] = []
         for info in self._store.question_sets():
             before = self.question_set(info.question_set_id)
-            if any(gold.document_id == document_id for question in before.questions for gold in question.gold):
-                moved += questions.changes(before, self._resolved(before, others))
+            keeper = self._keeper(info.question_set_id)
+            if keeper is None or all(
+                gold.document_id != document_id for each in before.questions for gold in each.gold
+            ):
+                continue
+            there = [each.document_id for each in keeper.documents() if each.document_id != document_id]
+            moved += questions.changes(before, keeper._resolved(before, there))
         self.delete_document(document_id)
         return Reread(document, tuple(moved), deletion.experiments)

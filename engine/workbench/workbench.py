@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Self
 
 from engine import documents as reading
 from engine import indexing
-from engine.errors import NotAllowed, NotFound
+from engine.errors import NotFound
 from engine.index import open_index
 from engine.providers import build_models
 from engine.providers.base import Probe
@@ -19,8 +18,7 @@ from engine.providers.cache import CacheSize
 from engine.records import Plan, QuestionSet
 from engine.settings import Settings, load_settings
 from engine.store import DataFolder, open_store
-from engine.store.owned import OwnedStore
-from engine.store.owners import LOCAL, Kind, Ownership
+from engine.store.owners import Kind, Ownership
 from engine.workbench import quotas
 from engine.workbench.benchmarks import Benchmarks
 
@@ -78,24 +76,6 @@ class Workbench(Benchmarks):
             folder.close()
             raise
         return workbench
-
-    def acting_as(self, user: str) -> Self:
-        """The same Workbench on behalf of one signed-in user, who sees their own and what is shared, changes only their own, and is held
-        to the quotas. It need not be closed. Raises NotAllowed for a name that is nobody's or the local user's, whom nobody can sign in as.
-        """
-        if user in ("", LOCAL):
-            raise NotAllowed(
-                f"Nobody can be signed in as {user or 'nobody'}: that name stands for whoever runs this installation. Nothing was done. "
-                "Sign in under another name."
-            )
-        view = copy.copy(self)
-        view._store = OwnedStore(self._store, user)
-        return view
-
-    @property
-    def user(self) -> str:
-        """On whose behalf it works; `LOCAL` without sign-in."""
-        return self._store.user
 
     def ownership(self, kind: Kind, item_id: str) -> Ownership:
         """Who owns a document, question set or experiment, and whether it is shared. Raises NotFound."""

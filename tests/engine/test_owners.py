@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from engine import Workbench
+from engine import documents as reading
 from engine.errors import BudgetExceeded, Busy, NotAllowed, NotFound
+from engine.models import Document
 from engine.records import Experiment, Plan
-from engine.settings import load_settings
+from engine.settings import Settings, load_settings
 from tests.engine.bench import killing
 from tests.fake_openai import FakeOpenAI
 
@@ -229,6 +231,83 @@ def test_question_sets_of_the_local_user_are_not_written_over(everyone: Workbenc
     assert everyone.question_set(of_local.question_set_id) == of_local
     with pytest.raises(NotFound):
         ben._store.save_question_set(of_local)
+
+
+def test_the_local_user_does_not_write_over_the_question_sets_of_others(everyone: Workbench, ann: Workbench) -> None:
+    ann.add_document(LAW, "law.md")
+    of_ann = ann.add_question_set(QUESTIONS, "questions.json")
+    everyone.add_document(RULES, "rules.md")
+    rules = [info.document_id for info in everyone.documents() if info.name == "rules.md"]
+    of_local = everyone.add_question_set(QUESTIONS, "questions.json", rules)
+    assert [len(each.gold) for each in of_local.questions] == [0]
+    assert of_local.question_set_id != of_ann.question_set_id
+    assert ann.question_set(of_ann.question_set_id) == of_ann
+    again = everyone.add_question_set(QUESTIONS, "questions.json", rules)
+    assert again.question_set_id == of_local.question_set_id
+    assert len(everyone.question_sets()) == 2
+
+    everyone.resolve_question_set(of_ann.question_set_id)
+    assert ann.question_set(of_ann.question_set_id).questions == of_ann.questions
+    ann.delete_question_set(of_ann.question_set_id)
+    assert everyone.add_question_set(QUESTIONS, "questions.json", rules).question_set_id == of_local.question_set_id
+
+
+def test_what_others_call_the_same_file_is_not_told(everyone: Workbench, ann: Workbench, ben: Workbench) -> None:
+    for workbench, name in ((ann, "dismissals.md"), (ben, "fees.md"), (everyone, "law.md")):
+        added = workbench.add_document(LAW, name)
+        assert not added.existed
+        assert workbench.document(added.document.document_id).name == name
+        assert workbench.add_document(LAW, name).existed
+        assert workbench.original(added.document.document_id) == LAW
+        (query,) = workbench.ask(
+            "How high is the annual fee?", [workbench.spec("sentence")], [added.document.document_id]
+        )
+        assert {hit.chunk.document_name for hit in query.retrieved} == {name}
+    assert [info.name for info in ann.documents()] == ["dismissals.md"]
+    assert [info.name for info in ben.documents()] == ["fees.md"]
+    assert sorted(info.name for info in everyone.documents()) == ["dismissals.md", "fees.md", "law.md"]
+
+    (document_id,) = (info.document_id for info in ann.documents())
+    ann.delete_document(document_id)
+    assert ben.add_document(LAW, "fees.md").existed
+    assert len(ben.documents()) == 1
+    assert ben.original(ben.documents()[0].document_id) == LAW
+    (document_id,) = (info.document_id for info in ben.documents())
+    assert ben.reread(document_id).document.document_id == document_id
+
+
+def test_a_document_counts_from_when_its_owner_added_it(everyone: Workbench, ann: Workbench, ben: Workbench) -> None:
+    ann.add_document(LAW, "law.md")
+    ben.add_document(RULES, "rules.md")
+    ben.add_document(LAW, "law.md")
+    (first,) = ann.documents()
+    assert [info.name for info in ben.documents()] == ["law.md", "rules.md"]
+    assert ben.documents()[0].document_id == first.document_id
+    assert ben.documents()[0].created_at > first.created_at
+
+
+def test_what_the_local_user_reads_again_stays_its_owners(
+    everyone: Workbench, ann: Workbench, ben: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in (ann, ben):
+        each.add_document(LAW, "law.md")
+        each.add_question_set(QUESTIONS, "questions.json")
+    (before,) = ann.documents()
+    ann.share("document", before.document_id)
+    read = reading.read_document
+
+    def read_later(data: bytes, name: str, settings: Settings) -> Document:
+        return read(data, name, settings).model_copy(update={"document_id": "1" * 32, "parser_version": "later"})
+
+    monkeypatch.setattr(reading, "read_document", read_later)
+    everyone.reread(before.document_id)
+    (after,) = {info.document_id for each in (ann, ben) for info in each.documents()}
+    assert after != before.document_id
+    assert everyone.ownership("document", after) == (frozenset({ann.user, ben.user}), True)
+    for each in (ann, ben):
+        (info,) = each.question_sets()
+        assert [gold.document_id for gold in each.question_set(info.question_set_id).questions[0].gold] == [after]
+    assert len(everyone.question_sets()) == 2
 
 
 def test_a_queued_benchmark_is_its_owners(ann: Workbench, ben: Workbench) -> None:
