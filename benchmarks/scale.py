@@ -21,17 +21,15 @@ import pickle
 import platform
 import random
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import texts
+from benchmarks.scale_memory import Memory
 from engine import Workbench, ids, indexing
 from engine.bench.run import Event
 from engine.documents import read_document
@@ -50,69 +48,10 @@ CHARACTERS = 28_000
 """Of one document: with these specs about 100 chunks, half of them under each."""
 READERS = 2
 """Documents read at once."""
-SAMPLES = 12
-"""Rows of the table of memory over time."""
 SEARCHES = 200
 TOP_K = 10
 DIMENSION = 256
 """Of the bundled embeddings."""
-
-
-@dataclass
-class Memory:
-    """Resident memory of this process and of those it started, in MB, every half second."""
-
-    points: list[tuple[float, str, float, float]] = field(default_factory=list)
-    """(seconds since the start, stage, this process, all processes)."""
-    stage: str = "start"
-    _ended: threading.Event = field(default_factory=threading.Event)
-
-    @contextmanager
-    def watched(self) -> Iterator[Memory]:
-        began = time.perf_counter()
-
-        def look() -> None:
-            while not self._ended.wait(0.5):
-                own, every = resident_mb()
-                self.points.append((time.perf_counter() - began, self.stage, own, every))
-
-        thread = threading.Thread(target=look, daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._ended.set()
-            thread.join()
-
-    def show(self) -> None:
-        step = max(1, len(self.points) // SAMPLES)
-        print(f"\n{'seconds':>8}  {'stage':<10} {'this process MB':>16} {'all processes MB':>17}")
-        for seconds, stage, own, every in self.points[::step]:
-            print(f"{seconds:>8.0f}  {stage:<10} {own:>16,.0f} {every:>17,.0f}")
-        for stage in dict.fromkeys(point[1] for point in self.points):
-            of_stage = [point[2] for point in self.points if point[1] == stage]
-            quarter = max(1, len(of_stage) // 4)
-            first, last = np.median(of_stage[:quarter]), np.median(of_stage[-quarter:])
-            print(f"{stage}: first quarter {first:,.0f} MB, last quarter {last:,.0f} MB, peak {max(of_stage):,.0f} MB")
-
-
-def resident_mb() -> tuple[float, float]:
-    """Of this process; of it and everything under it."""
-    parents: dict[int, int] = {}
-    pages: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                pages[int(entry.name)] = int((entry / "statm").read_text().split()[1])
-            except (OSError, IndexError, ValueError):
-                continue  # it ended meanwhile
-    own = os.getpid()
-    family = {own}
-    while more := {pid for pid, parent in parents.items() if parent in family and pid not in family}:
-        family |= more
-    page_mb = os.sysconf("SC_PAGE_SIZE") / 2**20
-    return pages.get(own, 0) * page_mb, sum(pages.get(pid, 0) for pid in family) * page_mb
 
 
 def name_of(number: int) -> str:
@@ -154,7 +93,9 @@ def question_file(documents: int, characters: int, count: int) -> bytes:
 
 
 def folder_mb(path: Path) -> float:
-    return sum(each.stat().st_blocks * 512 for each in path.rglob("*") if each.is_file()) / 1e6
+    """Blocks in use of a folder, or of a file."""
+    files = [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
+    return sum(each.stat().st_blocks * 512 for each in files) / 1e6
 
 
 def index_all(workbench: Workbench, specs: list[StrategySpec], memory: Memory) -> dict[str, float]:
@@ -179,7 +120,8 @@ def index_all(workbench: Workbench, specs: list[StrategySpec], memory: Memory) -
 
 
 def benchmark(workbench: Workbench, specs: list[StrategySpec], questions: bytes, memory: Memory) -> Experiment:
-    """Runs the benchmark, telling memory which stage it is in."""
+    """Runs the benchmark, telling memory whether it still indexes."""
+    memory.stage = "questions"
     question_set = workbench.add_question_set(questions, "questions.json")
     found = sum(bool(question.gold) for question in question_set.questions)
     print(f"{found} of {len(question_set.questions)} questions have their evidence resolved")
@@ -187,16 +129,25 @@ def benchmark(workbench: Workbench, specs: list[StrategySpec], questions: bytes,
     last: dict[str, float] = {}
 
     def note(event: Event) -> None:
-        memory.stage = "benchmark"
+        memory.stage = event.stage
         last[event.stage] = time.perf_counter() - began
 
-    memory.stage = "benchmark"
+    memory.stage = "index"
     experiment = workbench.benchmark(workbench.plan(question_set.question_set_id, specs), note)
     total = time.perf_counter() - began
+    chunks = sum(result.chunk_count for result in experiment.results)
+    indexed = last.get("index", math.nan)
     print(
-        f"benchmark: {total:,.1f} s in all, documents ready after {last.get('index', math.nan):,.1f} s, {experiment.status}"
+        f"benchmark: {experiment.status}, {total:,.1f} s in all; {chunks:,} chunks indexed or found after {indexed:,.1f} s, "
+        f"{chunks / indexed:,.0f} chunks/s; then {len(experiment.cells):,} questions, {len(experiment.cells) / (total - indexed):,.1f} a second"
     )
     return experiment
+
+
+def stages_of(experiment: Experiment) -> dict[str, float]:
+    """Seconds of each stage of indexing, in all threads of all processes."""
+    stages = ("chunk", "enrich", "embed", "upsert")
+    return {stage: math.fsum(result.seconds.get(stage, 0.0) for result in experiment.results) for stage in stages}
 
 
 def searches(workbench: Workbench, specs: list[StrategySpec], memory: Memory) -> None:
@@ -229,14 +180,17 @@ def show_stages(total: dict[str, float], chunks: int, characters: int) -> None:
 def run(documents: int, characters: int, questions: int, workers: int) -> None:
     with ExitStack() as stack:
         data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scale-")))
+        pids = {"app": os.getpid()}
         if workers:
             from benchmarks.scale_cluster import servers
 
-            settings = stack.enter_context(servers(data, workers))
+            cluster = stack.enter_context(servers(data, workers))
+            settings = cluster.settings
+            pids |= cluster.pids
         else:
-            settings = load_settings(data_dir=data, embedding_model="wordllama")
+            cluster, settings = None, load_settings(data_dir=data, embedding_model="wordllama")
         workbench = stack.enter_context(Workbench.open(settings))
-        memory = stack.enter_context(Memory().watched())
+        memory = stack.enter_context(Memory(pids).watched())
         memory.stage = "parse"
         began = time.perf_counter()
         adding, size = read(workbench, documents, characters)
@@ -247,14 +201,19 @@ def run(documents: int, characters: int, questions: int, workers: int) -> None:
         )
         specs = workbench.written_specs(SPECS)
         if not workers:
-            began = time.perf_counter()
+            began = time.perf_counter(), time.process_time()
             total = index_all(workbench, specs, memory)
-            wall = time.perf_counter() - began
+            wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
             chunks = sum(state.points for state in workbench.index_states())
-            print(f"index: {chunks:,} chunks under {len(specs)} specs in {wall:,.1f} s, {chunks / wall:,.0f} chunks/s")
+            print(
+                f"index: {chunks:,} chunks under {len(specs)} specs in {wall:,.1f} s, {chunks / wall:,.0f} chunks/s, {cpu / wall:.2f} cores"
+            )
             show_stages(total, chunks, size * len(specs))
             searches(workbench, specs, memory)
         experiment = benchmark(workbench, specs, question_file(documents, characters, questions), memory)
+        if workers:
+            chunks = sum(result.chunk_count for result in experiment.results)
+            show_stages(stages_of(experiment), chunks, size * len(specs))
         for result in experiment.results:
             shown = {name: value for name, value in result.seconds.items() if name in ("retrieve_p50", "retrieve_p95")}
             named = ", ".join(f"{name} {1000 * value:,.1f} ms" for name, value in shown.items())
@@ -266,9 +225,11 @@ def run(documents: int, characters: int, questions: int, workers: int) -> None:
         memory.stage = "end"
         chunks = sum(state.points for state in workbench.index_states())
         print(f"\non disk ({chunks:,} chunks)")
-        for part in sorted(data.iterdir()):
-            megabytes = folder_mb(part) if part.is_dir() else part.stat().st_blocks * 512 / 1e6
-            print(f"  {part.name:<20} {megabytes:>10,.1f} MB {1e6 * megabytes / chunks:>10,.0f} bytes a chunk")
+        on_disk = {part.name: folder_mb(part) for part in sorted(data.iterdir())}
+        if cluster is not None:
+            on_disk |= {"PostgreSQL": cluster.database_mb(), "vector server": folder_mb(cluster.vectors)}
+        for name, megabytes in on_disk.items():
+            print(f"  {name:<20} {megabytes:>10,.1f} MB {1e6 * megabytes / chunks:>10,.0f} bytes a chunk")
         memory.show()
 
 

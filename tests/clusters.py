@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import create_engine, make_url, text
 
@@ -107,22 +107,39 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class VectorServer(NamedTuple):
+    url: str
+    pid: int
+    folder: Path
+    """Where its collections are; the folder goes with the server."""
+
+
 @contextmanager
 def vector_server() -> Iterator[str]:
     """The address of a vector server in a process of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.qdrant_server", "--port", "0"],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).resolve().parents[1],
-    )
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip().partition("=")[2]
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
+    with vector_process() as server:
+        yield server.url
+
+
+@contextmanager
+def vector_process() -> Iterator[VectorServer]:
+    """A vector server in a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="qdrant-") as folder:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.qdrant_server", "--port", "0"],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).resolve().parents[1],
+            env={**os.environ, "TMPDIR": folder},
+        )
+        assert process.stdout is not None
+        try:
+            url = process.stdout.readline().strip().partition("=")[2]
+            yield VectorServer(url, process.pid, Path(folder))
+        finally:
+            process.terminate()
+            process.wait()
+            process.stdout.close()
 
 
 @contextmanager
