@@ -57,14 +57,21 @@ class Parts:
 
 
 class Indexes:
-    """The documents of one spec, indexed one after the other."""
+    """The documents of one spec, indexed one after the other.
 
-    def __init__(self, parts: Parts, spec: StrategySpec, spent_before: Mapping[str, UsageRecord]) -> None:
+    `keeps`: whether their chunks are kept for asking; without it a spec of any size takes no memory here, and questions are asked elsewhere.
+    """
+
+    def __init__(
+        self, parts: Parts, spec: StrategySpec, spent_before: Mapping[str, UsageRecord], *, keeps: bool = True
+    ) -> None:
         self._parts = parts
         self._spec = spec
         self._spent_before = spent_before
+        self._keeps = keeps
         self._meter = Meter()
         self._chunks: list[Chunk] = []
+        self._chunk_count = 0
         self._quality: list[Mapping[str, float]] = []
         self._seconds: dict[str, list[float]] = {}
         self._bytes: int | None = None
@@ -102,7 +109,9 @@ class Indexes:
                 done = indexing.chunk_document(source, spec, models, parts.store)
             else:
                 done = indexing.index_document(source, spec, models, parts.index, parts.store)
-            self._chunks.extend(done.chunk_set.chunks)
+            self._chunk_count += len(done.chunk_set.chunks)
+            if self._keeps:
+                self._chunks.extend(done.chunk_set.chunks)
             self._quality.append(chunk_quality.measure(done.chunk_set, source))
             if done.vector_bytes is not None:
                 self._bytes = (self._bytes or 0) + done.vector_bytes
@@ -125,7 +134,7 @@ class Indexes:
             seconds |= summary.latency(stage, values)
         result = SpecResult(
             spec=self._spec,
-            chunk_count=len(self._chunks),
+            chunk_count=self._chunk_count,
             seconds=seconds,
             usage=summary.total(usage),
             usage_by_purpose=usage,
@@ -144,7 +153,7 @@ class Indexes:
 
 
 class OpenSpec:
-    """A spec whose chunks are in memory. Safe to use from several threads."""
+    """A spec that is asked; its chunks are in memory where that happens, and with a worker none are here. Safe to use from several threads."""
 
     def __init__(self, parts: Parts, spec: StrategySpec, chunks: Sequence[Chunk], result: SpecResult) -> None:
         self.spec = spec

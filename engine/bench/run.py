@@ -380,7 +380,8 @@ class _Work:
         `questions`: what embedding them costs, which is counted with the first spec. No question is asked before they are embedded, or
         another process would embed them too.
         """
-        indexes = Indexes(self._parts, spec, before.index_usage if before is not None else {})
+        spent = before.index_usage if before is not None else {}
+        indexes = Indexes(self._parts, spec, spent, keeps=self._executor.asks_here)
         documents = self._experiment.documents
         for number, document in enumerate(documents, start=1):
             if self._stopping():

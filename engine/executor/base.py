@@ -40,6 +40,8 @@ class Executor(Protocol):
 
     batch: int
     """Questions that are handed over together."""
+    asks_here: bool
+    """Whether `ask` needs the chunks of an open spec in this process."""
 
     def index(
         self, indexes: Indexes, documents: Sequence[DocumentRef], place: int, stopping: Callable[[], bool]

@@ -42,6 +42,7 @@ class DaskExecutor:
     """
 
     batch = 4
+    asks_here = False
 
     def __init__(self, settings: Settings, store: Store) -> None:
         if importlib.util.find_spec("distributed") is None:

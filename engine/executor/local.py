@@ -18,6 +18,7 @@ class LocalExecutor:
     """
 
     batch = 1
+    asks_here = True
 
     def index(
         self, indexes: Indexes, documents: Sequence[DocumentRef], place: int, stopping: Callable[[], bool]

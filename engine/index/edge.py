@@ -146,9 +146,12 @@ class EdgeIndex:
         with self._use(collection) as shard:
             if shard is None:
                 return
+            which = _filter(spec_id, None if document_id is None else [document_id])
+            if not shard.handle.count(edge.CountRequest(exact=True, filter=which)):
+                # Most deletes come before the first write of a document, and a flush waits for the disk many times.
+                return
             # Giving space back copies what stays.
             self._require_space(_bytes_on_disk(self._folder(collection) / "segments"))
-            which = _filter(spec_id, None if document_id is None else [document_id])
             shard.handle.update(edge.UpdateOperation.delete_points_by_filter(which))
             # Gives the space of deleted points back once they are a fifth of a segment; otherwise it does nothing.
             shard.handle.optimize()

@@ -167,6 +167,16 @@ def test_a_disk_that_is_nearly_full_is_said_in_words_before_the_engine_writes(
     index.close()
 
 
+def test_deleting_what_is_not_there_does_not_touch_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = EdgeIndex(folder)
+    assert index.count(NAME) == 1
+    files = {path: path.stat().st_mtime_ns for path in (folder / NAME).rglob("*")}
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=0))
+    index.delete(NAME, document_id="another", spec_id="spec")
+    assert {path: path.stat().st_mtime_ns for path in (folder / NAME).rglob("*")} == files
+    index.close()
+
+
 def test_a_closed_index_says_so(folder: Path) -> None:
     index = EdgeIndex(folder)
     index.close()
