@@ -5,23 +5,27 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from engine import ids
 from engine.bench import overnight, summary
 from engine.bench.plan import answer_seeds
 from engine.bench.progress import Progress
-from engine.bench.run import Event, Runner
+from engine.bench.run import Emit, Event, Runner
 from engine.errors import Busy, NotFound, UserError
 from engine.records import Experiment, QuestionResult
 from engine.store import Job, JobState, Store
-from engine.store.jobs import LEASE_SECONDS
+from engine.store.jobs import FOREGROUND, LEASE_SECONDS, NewJob
 
 logger = logging.getLogger(__name__)
 
 KIND = "benchmark"
 OVERNIGHT = "overnight"
 """Benchmarks that wait for a provider's batches most of the time, so that they must not keep others from running."""
+ORPHANED = "The process that ran it ended. What is finished is kept; resume it to do the rest."
+"""Why an experiment stopped that nobody is running any more."""
+INTERRUPTED = "It was interrupted. What is finished is kept; resume it to do the rest."
 WAITING: tuple[JobState, ...] = ("queued", "running")
 AT_ONCE = 2
 """Benchmarks that run at once in one process; more wait in the queue."""
@@ -56,20 +60,53 @@ class JobRunner:
         self._lease_seconds = lease_seconds
         self._most = {KIND: at_once, OVERNIGHT: OVERNIGHT_AT_ONCE}
         self._look_seconds = lease_seconds
+        self._is_shared = False
         self._adding = threading.Lock()
         self._holder = ids.new_id()
         self._wake = threading.Condition()
         self._closing = False
         self._threads: list[threading.Thread] = []
+        self._here: set[str] = set()
 
     def submit(self, experiment: Experiment, owner: str = "") -> Job:
         """Store an experiment and queue it; its job has the experiment's id. Raises Busy; nothing is stored then."""
         with self._adding:
             self._check_room(owner)
-            self._store.create_experiment(experiment)
-            job = self._add(experiment, owner)
+            self._store.create_experiment(experiment, NewJob(_kind(experiment), owner))
         self.start()
-        return job
+        return self._store.job(experiment.experiment_id)
+
+    def hold(self, experiment: Experiment, owner: str = "") -> Job:
+        """Store an experiment that is carried out in the foreground, with `run_here`. Its job is under a lease like those of the queue, so
+        that it is known when this process dies."""
+        self._here.add(experiment.experiment_id)
+        self._store.create_experiment(experiment, NewJob(FOREGROUND, owner, self._holder, self._lease_seconds))
+        return self._store.job(experiment.experiment_id)
+
+    def run_here(self, experiment: Experiment, job: Job, emit: Emit) -> None:
+        """Carry out an experiment that is held, in this thread. Raises the UserError that kept it from going on."""
+        experiment_id = experiment.experiment_id
+        watch = _Watch(self._store, job, self._holder, self._lease_seconds, lambda: self._closing)
+
+        def note(event: Event) -> None:
+            watch.note(event)
+            emit(event)
+
+        try:
+            runner = self._runner()
+            watch.begin(self._progress(experiment, runner, job))
+            ended = runner.run(experiment, note, watch.cancelled)
+            self._store.end_job(experiment_id, self._holder, ended, progress=watch.record())
+        except BaseException as error:
+            reason = error.message if isinstance(error, UserError) else INTERRUPTED
+            with suppress(UserError):
+                self._store.end_job(experiment_id, self._holder, "failed", error=reason, progress=watch.record())
+                if not isinstance(error, UserError):
+                    self._store.finish_experiment(experiment_id, "cancelled", reason)
+            raise
+        finally:
+            watch.close()
+            self._here.discard(experiment_id)
 
     def resume(self, experiment_id: str, owner: str = "") -> Job:
         """Queue an ended experiment again: what is missing is done, what failed is tried again. Raises NotFound, Busy."""
@@ -79,21 +116,25 @@ class JobRunner:
                 job = self._store.job(experiment_id)
             except NotFound:
                 job = None
-            if job is not None and job.state in WAITING:
+            if job is not None and job.state in WAITING and not self._is_over(job):
                 return job
             self._check_room(owner if job is None else job.owner)
             self._store.forget_batch_calls(experiment_id, but=("ok", "waiting"))
             failed = _failed(experiment)
             self._store.delete_cells(experiment_id, [_key(cell) for cell in failed], self._cost(experiment_id, failed))
-            self._store.conclude_experiment(experiment_id, None)
-            self._store.finish_experiment(experiment_id, "running")
-            job = self._add(experiment, owner) if job is None else self._store.requeue_job(experiment_id)
+            self._store.requeue_experiment(experiment_id, NewJob(_kind(experiment), owner))
         self.start()
-        return job
+        return self._store.job(experiment_id)
 
-    def _add(self, experiment: Experiment, owner: str) -> Job:
-        kind = OVERNIGHT if experiment.plan.batch else KIND
-        return self._store.add_job(kind, {"experiment_id": experiment.experiment_id}, owner, experiment.experiment_id)
+    def _is_over(self, job: Job) -> bool:
+        """Whether a foreground job that counts as running ended without being able to say so."""
+        if job.kind != FOREGROUND or job.lease_until is None:
+            return False
+        return (
+            job.job_id not in self._here
+            if job.holder == self._holder
+            else job.lease_until.timestamp() < self._store.now()
+        )
 
     def _cost(self, experiment_id: str, failed: Sequence[QuestionResult]) -> float | None:
         """Dollars of cells that are tried again; None when a price is unknown.
@@ -136,6 +177,7 @@ class JobRunner:
         The first look is a moment away, so that a process that lives shorter takes nothing.
         """
         self._look_seconds = min(LOOK_SECONDS, self._lease_seconds / 3)
+        self._is_shared = True
         first = threading.Timer(self._look_seconds, self.start)
         first.daemon = True
         first.start()
@@ -161,6 +203,8 @@ class JobRunner:
 
     def _take(self, kind: str) -> Job | None:
         try:
+            if self._is_shared:
+                self._store.end_orphans(ORPHANED)
             return self._store.take_job(self._holder, [kind], self._lease_seconds)
         except UserError as error:
             logger.warning("the queue of benchmarks cannot be read: %s", error.message)
@@ -172,15 +216,7 @@ class JobRunner:
         try:
             experiment = self._store.experiment(experiment_id, cells=False)
             runner = self._runner()
-            watch.begin(
-                Progress(
-                    experiment,
-                    len(answer_seeds(experiment.plan, runner.models)),
-                    self._store.finished_cells(experiment_id),
-                    closed_book=experiment.plan.closed_book and runner.models.chat is not None,
-                    spent_usd=job.progress.get("spent_usd", 0.0),
-                )
-            )
+            watch.begin(self._progress(experiment, runner, job))
             ended = runner.run(experiment, watch.note, watch.cancelled)
             if self._closing and not watch.cancel_requested and ended == "cancelled":
                 self._store.finish_experiment(experiment_id, "running")
@@ -197,6 +233,15 @@ class JobRunner:
             )
         finally:
             watch.close()
+
+    def _progress(self, experiment: Experiment, runner: Runner, job: Job) -> Progress:
+        return Progress(
+            experiment,
+            len(answer_seeds(experiment.plan, runner.models)),
+            self._store.finished_cells(experiment.experiment_id),
+            closed_book=experiment.plan.closed_book and runner.models.chat is not None,
+            spent_usd=job.progress.get("spent_usd", 0.0),
+        )
 
     def _leave_to_other(self, job_id: str, experiment_id: str) -> None:
         """This process was silent for so long that another took its job: how the experiment stands is the other's to say."""
@@ -221,6 +266,10 @@ class JobRunner:
             with self._wake:
                 if self._closing or self._wake.wait_for(lambda: self._closing, timeout=AGAIN_SECONDS):
                     return
+
+
+def _kind(experiment: Experiment) -> str:
+    return OVERNIGHT if experiment.plan.batch else KIND
 
 
 _SETTLED = frozenset({"not_applicable", "scored"})

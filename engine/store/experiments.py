@@ -13,6 +13,7 @@ from engine.errors import NotFound
 from engine.records import CalibrationSummary, CellStatus, Experiment, QuestionResult, SpecResult, Statistics
 from engine.store.batches import CLEARED
 from engine.store.database import Database, column, moment, pack, seconds, unpack
+from engine.store.jobs import FOREGROUND, QUEUED_AGAIN, NewJob, job_values
 from engine.store.records import ExperimentSummary
 from engine.store.schema import batches, experiments, jobs, spec_results
 from engine.store.schema import cells as _cells
@@ -24,8 +25,11 @@ _IN_COLUMNS = {"name", "status", "error", "finished_at", "note", "tags", "pinned
 
 
 class ExperimentRecords(Database):
-    def create_experiment(self, experiment: Experiment) -> None:
-        """Store an experiment with the results and cells it already has. One with the same id is replaced."""
+    def create_experiment(self, experiment: Experiment, job: NewJob | None = None) -> None:
+        """Store an experiment with the results and cells it already has, and the job that carries it out, which has its id.
+
+        One with the same id is replaced.
+        """
         values = {
             "name": column(experiment.name),
             "status": experiment.status,
@@ -45,6 +49,23 @@ class ExperimentRecords(Database):
             connection.execute(self.insert(experiments).values(experiment_id=experiment.experiment_id, **values))
             self._put_results(connection, experiment.experiment_id, experiment.results)
             self._put_cells(connection, experiment.experiment_id, experiment.cells)
+            if job is not None:
+                connection.execute(self.insert(jobs).values(self._job_of(experiment.experiment_id, job)))
+
+    def requeue_experiment(self, experiment_id: str, job: NewJob) -> None:
+        """Have an ended experiment carried out again: its job goes back into the queue, at its old place and for its old owner, as one of
+        the kind that `job` is; `job` itself is queued where there was none. Raises NotFound."""
+        with self.write() as connection:
+            _require(connection, experiment_id)
+            values = {"status": "running", "error": None, "finished_at": None, **_conclusion(None)}
+            of_experiment = experiments.c.experiment_id == experiment_id
+            connection.execute(update(experiments).where(of_experiment).values(values))
+            again = {**QUEUED_AGAIN, "kind": job.kind, "updated_at": self.now()}
+            queued = self.insert(jobs).values(self._job_of(experiment_id, job))
+            connection.execute(queued.on_conflict_do_update(index_elements=["job_id"], set_=again))
+
+    def _job_of(self, experiment_id: str, job: NewJob) -> dict[str, Any]:
+        return job_values(job, {"experiment_id": experiment_id}, experiment_id, self.now())
 
     def add_cells(self, experiment_id: str, results: Sequence[QuestionResult]) -> None:
         """Store how questions went under their specs, in place of earlier results of the same question and spec. Raises NotFound."""
@@ -69,13 +90,23 @@ class ExperimentRecords(Database):
         ended = None if status == "running" else self.now() if finished_at is None else seconds(finished_at)
         self._change(experiment_id, {"status": status, "error": error, "finished_at": ended})
 
-    def end_orphans(self, reason: str) -> int:
-        """End experiments that count as running and have no job that waits or runs, as cancelled for `reason`; returns how many."""
+    def end_orphans(self, reason: str, *, alone: bool = False) -> int:
+        """End experiments that count as running and that nobody carries out, as cancelled for `reason`; returns how many.
+
+        Those are experiments without a job that waits or runs, and those whose job was in the foreground of a process that is silent for
+        longer than its lease. `alone`: no other process is alive, so that every foreground job is over.
+        """
+        now = self.now()
+        dead = (jobs.c.state == "running") & (jobs.c.kind == FOREGROUND)
+        if not alone:
+            dead &= jobs.c.lease_until < now
         alive = select(jobs.c.job_id).where(jobs.c.state.in_(("queued", "running")))
+        orphans = (experiments.c.status == "running") & experiments.c.experiment_id.not_in(alive)
+        ended = {"state": "cancelled", "error": reason, "lease_until": None, "updated_at": now}
         with self.write() as connection:
-            orphans = (experiments.c.status == "running") & experiments.c.experiment_id.not_in(alive)
-            values = {"status": "cancelled", "error": reason, "finished_at": self.now()}
-            return connection.execute(update(experiments).where(orphans).values(**values)).rowcount
+            connection.execute(update(jobs).where(dead).values(ended))
+            values = {"status": "cancelled", "error": reason, "finished_at": now}
+            return connection.execute(update(experiments).where(orphans).values(values)).rowcount
 
     def conclude_experiment(self, experiment_id: str, statistics: Statistics | None) -> None:
         """Store what the results of an experiment say; None while they are changing. Raises NotFound."""

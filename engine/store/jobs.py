@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select, update
 
@@ -17,26 +17,44 @@ from engine.store.schema import jobs
 LEASE_SECONDS = 60.0
 """How long a holder may stay silent, by default."""
 
+FOREGROUND = "foreground"
+"""Kind of a job that whoever made it carries out at once and waits for; nobody else takes it when its holder dies."""
+
+
+class NewJob(NamedTuple):
+    """A job to be made."""
+
+    kind: str
+    owner: str = ""
+    holder: str | None = None
+    """Who carries it out from the start; None: it waits in the queue."""
+    lease_seconds: float = LEASE_SECONDS
+
+
+def job_values(new: NewJob, payload: Mapping[str, Any], job_id: str, now: float) -> dict[str, Any]:
+    """The row of a new job."""
+    is_held = new.holder is not None
+    return {
+        "job_id": job_id,
+        "kind": new.kind,
+        "state": "running" if is_held else "queued",
+        "owner": new.owner,
+        "payload": json.dumps(dict(payload)),
+        "progress": "{}",
+        "error": None,
+        "cancel_requested": False,
+        "holder": new.holder,
+        "lease_until": now + new.lease_seconds if is_held else None,
+        "attempts": int(is_held),
+        "created_at": now,
+        "updated_at": now,
+    }
+
 
 class JobRecords(Database):
     def add_job(self, kind: str, payload: Mapping[str, Any], owner: str = "", job_id: str | None = None) -> Job:
         """Put a job at the end of the queue."""
-        now = self.now()
-        values = {
-            "job_id": job_id or new_id(),
-            "kind": kind,
-            "state": "queued",
-            "owner": owner,
-            "payload": json.dumps(dict(payload)),
-            "progress": "{}",
-            "error": None,
-            "cancel_requested": False,
-            "holder": None,
-            "lease_until": None,
-            "attempts": 0,
-            "created_at": now,
-            "updated_at": now,
-        }
+        values = job_values(NewJob(kind, owner), payload, job_id or new_id(), self.now())
         with self.write() as connection:
             connection.execute(self.insert(jobs).values(values))
         return _job(values)
@@ -118,20 +136,12 @@ class JobRecords(Database):
             connection.execute(update(jobs).where(running).values(cancel_requested=True))
             return _require(connection, job_id)
 
-    def requeue_job(self, job_id: str) -> Job:
-        """Put an ended job back into the queue, at its old place. Raises NotFound."""
-        ended = and_(jobs.c.job_id == job_id, jobs.c.state.in_(("finished", "failed", "cancelled")))
-        with self.write() as connection:
-            again = {**_WAITING, "cancel_requested": False, "error": None}
-            connection.execute(update(jobs).where(ended).values(**again, updated_at=self.now()))
-            return _require(connection, job_id)
-
     def release_dead_jobs(self, *, all_running: bool = False) -> list[str]:
-        """Put jobs of dead holders back into the queue; returns their ids. One that was to be cancelled still is: its next holder sees it.
+        """Put jobs of dead holders back into the queue, except foreground ones; returns their ids. One that was to be cancelled still is: its next holder sees it.
 
         `all_running`: every running job, for a process that has just locked its data folder and so knows that no other is alive.
         """
-        dead = jobs.c.state == "running"
+        dead = and_(jobs.c.state == "running", jobs.c.kind != FOREGROUND)
         if not all_running:
             dead = and_(dead, jobs.c.lease_until < self.now())
         with self.write() as connection:
@@ -170,7 +180,9 @@ class JobRecords(Database):
             return _read(connection, job_id)
 
 
-_WAITING = {"state": "queued", "holder": None, "lease_until": None}
+_WAITING: dict[str, Any] = {"state": "queued", "holder": None, "lease_until": None}
+QUEUED_AGAIN: dict[str, Any] = {**_WAITING, "cancel_requested": False, "error": None}
+"""What becomes of an ended job that is to be done again."""
 
 
 def _matching(states: Collection[JobState] | None, owner: str | None) -> list[ColumnElement[bool]]:

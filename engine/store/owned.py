@@ -8,6 +8,7 @@ from engine.errors import NotAllowed, NotFound
 from engine.models import ChunkSet, Document, DocumentInfo
 from engine.records import Experiment, Query, QuestionResult, QuestionSet
 from engine.store.database import moment
+from engine.store.jobs import NewJob
 from engine.store.owners import Kind
 from engine.store.records import ExperimentSummary, IndexState, Job, JobState, QuestionSetInfo
 from engine.store.repository import Store
@@ -123,8 +124,8 @@ class OwnedStore(Store):
 
     # Experiments and jobs
 
-    def create_experiment(self, experiment: Experiment) -> None:
-        super().create_experiment(experiment)
+    def create_experiment(self, experiment: Experiment, job: NewJob | None = None) -> None:
+        super().create_experiment(experiment, job)
         self.claim("experiment", experiment.experiment_id)
 
     def experiment(

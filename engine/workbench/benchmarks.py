@@ -19,7 +19,7 @@ from engine.bench.history import ExperimentComparison
 from engine.bench.jobs import JobRunner
 from engine.bench.leftovers import Leftovers
 from engine.bench.overnight import Overnight
-from engine.bench.run import Emit, Event, Runner
+from engine.bench.run import Emit, Runner
 from engine.errors import BadRequest, NotFound, UserError
 from engine.executor import open_executor
 from engine.index import ChunkIndex
@@ -116,16 +116,11 @@ class Benchmarks(Asking):
         Raises BadRequest for a plan that cannot give a result, BudgetExceeded for one that does not fit into a quota, and the UserError that kept the run from going on.
         """
         experiment = self._freeze(plan, request_id)
-        experiment_id = experiment.experiment_id
-        with quotas.charged(self._store, self.settings, lambda: experiment.estimated_cost_usd, experiment_id) as charge:
-            self._store.create_experiment(experiment)
-
-            def note(event: Event) -> None:
-                charge.at_least(event.spent_usd)
-                emit(event)
-
-            self._runner().run(experiment, note, lambda: False)
-        return self.experiment(experiment_id)
+        with quotas.admitted(self._store, self.settings, experiment.estimated_cost_usd):
+            self._store.claim("experiment", experiment.experiment_id)
+            job = self._jobs.hold(experiment, self._job_owner)
+        self._jobs.run_here(experiment, job, emit)
+        return self.experiment(experiment.experiment_id)
 
     def submit(self, plan: Plan, owner: str = "", request_id: str | None = None) -> Job:
         """Queue a benchmark; it runs in the background. The job has the id of its experiment. Raises BadRequest, Busy."""

@@ -1,6 +1,6 @@
 """What signed-in users may spend. The local user, who pays, has no quota.
 
-Whatever may cost is checked before and counted after, in one of two ways: a job of the queue counts itself (`admitted`), everything else
+Whatever may cost is checked before and counted after, in one of two ways: the job of a benchmark counts itself (`admitted`), everything else
 is a charge (`charged`), which the Workbench takes in one place (`Parts._paying`).
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
@@ -45,11 +45,6 @@ class Charge:
         """None: unknown, which counts as 0."""
         with self._lock:
             self.usd += usd or 0.0
-
-    def at_least(self, usd: float | None) -> None:
-        """The whole cost so far, as a thread that may have been overtaken knows it; None: unknown."""
-        with self._lock:
-            self.usd = max(self.usd, usd or 0.0)
 
 
 def spent(store: Store, settings: Settings, but: str = "") -> tuple[Spent, ...]:
@@ -98,9 +93,7 @@ def admitted(store: Store, settings: Settings, expected_usd: float | None = 0.0,
 
 
 @contextmanager
-def charged(
-    store: Store, settings: Settings, expected_usd: Callable[[], float | None], charge_id: str | None = None
-) -> Iterator[Charge]:
+def charged(store: Store, settings: Settings, expected_usd: Callable[[], float | None]) -> Iterator[Charge]:
     """`check`, and count what the block adds to the charge; while it runs, what it is expected to cost.
 
     `expected_usd` is only asked where there is a quota to keep. What a process that is killed has charged stays counted as it was expected.
@@ -109,7 +102,7 @@ def charged(
     if store.user == LOCAL:
         yield charge
         return
-    charge_id = charge_id or ids.new_id()
+    charge_id = ids.new_id()
     has_quota = settings.spend_per_day_usd is not None or settings.spend_per_month_usd is not None
     expected = expected_usd() if has_quota else 0.0
     if expected != 0.0:
@@ -127,11 +120,9 @@ def whole_cost(store: Store, experiment_id: str) -> float | None:
     expected = store.experiment(experiment_id, cells=False).estimated_cost_usd
     if expected is None or store.user == LOCAL:
         return expected
-    try:
-        done = float(store.job(experiment_id).progress.get("spent_usd") or 0.0)
-    except NotFound:
-        done = store.charges(store.user).get(experiment_id, 0.0)
-    return max(done, expected)
+    with suppress(NotFound):
+        return max(expected, float(store.job(experiment_id).progress.get("spent_usd") or 0.0))
+    return expected
 
 
 def _cost(store: Store, job: Job) -> float:
@@ -147,8 +138,6 @@ def _cost(store: Store, job: Job) -> float:
 
 
 def _since(store: Store, begin: datetime, but: str) -> float:
-    jobs = {job.job_id: job for job in store.jobs_since(store.user, begin.timestamp())}
-    # A benchmark that began as a call and was resumed as a job is counted by its job, which knows the whole cost.
-    charges = {name: usd for name, usd in store.charges(store.user, begin.timestamp()).items() if name not in jobs}
-    total = sum(_cost(store, job) for job_id, job in jobs.items() if job_id != but)
-    return total + sum(usd for charge_id, usd in charges.items() if charge_id != but)
+    jobs = store.jobs_since(store.user, begin.timestamp())
+    total = sum(_cost(store, job) for job in jobs if job.job_id != but)
+    return total + sum(store.charges(store.user, begin.timestamp()).values())

@@ -10,6 +10,7 @@ from typing import Self
 
 from engine import documents as reading
 from engine import indexing
+from engine.bench.jobs import ORPHANED
 from engine.errors import NotFound
 from engine.index import open_index
 from engine.providers import build_models
@@ -37,8 +38,6 @@ FIRST_STRATEGIES = (
     "parent_child",
 )
 """Strategies of a first benchmark: different ideas, and none that a chat model has to write for."""
-ORPHANED = "The process that ran it ended. What is finished is kept; resume it to do the rest."
-"""Why an experiment stopped that nobody is running any more."""
 
 
 class Workbench(Benchmarks):
@@ -66,10 +65,11 @@ class Workbench(Benchmarks):
                 if cleaned:
                     logger.info("removed %d half-written chunk sets of an earlier run", cleaned)
                 store.release_dead_jobs(all_running=True)
-                store.end_orphans(ORPHANED)
+                store.end_orphans(ORPHANED, alone=True)
                 if store.jobs(["queued"], limit=1):
                     workbench._jobs.start()
             else:
+                store.end_orphans(ORPHANED)
                 workbench._jobs.share()
             workbench._leftovers.start()
         except BaseException:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine import Workbench
+from engine.bench.jobs import ORPHANED
 from engine.errors import DataFolderLocked
 from tests.engine.bench import killing
 from tests.engine.store.conftest import url
@@ -81,6 +82,44 @@ def test_a_process_finishes_what_another_was_killed_at(
         assert (job.state, job.attempts) == ("finished", 2)
         finished = workbench.experiment(summary.experiment_id)
     assert killing.outcome(finished) == killing.outcome(undisturbed)
+    assert killing.paid_twice(fake_openai) <= killing.IN_FLIGHT
+
+
+IN_THE_FOREGROUND = """
+from engine import Workbench
+from tests.engine.bench import killing
+
+with Workbench.open() as workbench:
+    workbench.benchmark(killing.plan(workbench))
+"""
+
+
+def test_a_benchmark_in_the_foreground_of_a_killed_process_is_ended_by_another_and_can_be_resumed(
+    url: str, qdrant_server: QdrantServer, fake_openai: FakeOpenAI, tmp_path: Path
+) -> None:
+    variables = servers(url, qdrant_server, tmp_path / "shared", fake_openai)
+    fake_openai.latency = 0.05
+    first = subprocess.Popen([sys.executable, "-c", IN_THE_FOREGROUND], env={**os.environ, **variables})
+    try:
+        with killing.environment(variables), Workbench.open() as workbench:
+            wait_for_calls(fake_openai, first, 12)
+            (summary,) = workbench.experiments()
+            job = workbench.job(summary.experiment_id)
+            assert (summary.status, job.state) == ("running", "running")
+            assert workbench.resume(summary.experiment_id).holder == job.holder, "it is at work"
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+            deadline = time.monotonic() + killing.PATIENCE
+            while workbench.experiment_summary(summary.experiment_id).status == "running":
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            ended = workbench.experiment_summary(summary.experiment_id)
+            assert (ended.status, ended.error) == ("cancelled", ORPHANED)
+            killing.wait(workbench, workbench.resume(summary.experiment_id).job_id)
+            assert workbench.experiment_summary(summary.experiment_id).status == "finished"
+    finally:
+        first.kill()
+        first.wait()
     assert killing.paid_twice(fake_openai) <= killing.IN_FLIGHT
 
 

@@ -4,10 +4,19 @@ import threading
 from collections import Counter
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 
 from engine.errors import NotFound
+from engine.records import Experiment
 from engine.store import Store
+from engine.store.jobs import FOREGROUND, NewJob
+from tests.engine.store import examples
 from tests.engine.store.conftest import Clock
+
+
+def begun(experiment_id: str) -> Experiment:
+    return examples.experiment().model_copy(update={"experiment_id": experiment_id, "status": "running"})
+
 
 KINDS = ["benchmark"]
 
@@ -92,13 +101,72 @@ def test_a_job_that_waits_is_cancelled_and_one_that_runs_is_asked_to_stop(store:
     assert seen.cancel_requested
     store.end_job("runs", "p1", "cancelled")
     assert store.take_job("p2", KINDS) is None
-    again = store.requeue_job("runs")
-    assert (again.state, again.cancel_requested) == ("queued", False)
+
+
+def test_an_experiment_and_its_job_are_stored_together_or_not_at_all(store: Store) -> None:
+    store.create_experiment(begun("queued"), NewJob("benchmark", "anna"))
+    job = store.job("queued")
+    assert (job.state, job.kind, job.owner, job.payload) == ("queued", "benchmark", "anna", {"experiment_id": "queued"})
+    store.add_job("report", {}, job_id="taken")
+    with pytest.raises(IntegrityError):
+        store.create_experiment(begun("taken"), NewJob("benchmark"))
+    with pytest.raises(NotFound):
+        store.experiment_summary("taken")
+
+
+def test_an_ended_experiment_is_queued_again_with_its_job(store: Store) -> None:
+    store.create_experiment(begun("exp"), NewJob(FOREGROUND, "anna", holder="p1"))
+    store.cancel_job("exp")
+    store.end_job("exp", "p1", "cancelled", error="why")
+    store.finish_experiment("exp", "cancelled", "why")
+    store.requeue_experiment("exp", NewJob("benchmark", "ben"))
+    job, summary = store.job("exp"), store.experiment_summary("exp")
+    assert (job.state, job.kind, job.owner, job.error, job.cancel_requested) == (
+        "queued",
+        "benchmark",
+        "anna",
+        None,
+        False,
+    )
+    assert (summary.status, summary.error, summary.finished_at) == ("running", None, None)
     assert store.take_job("p2", KINDS) is not None
+    store.create_experiment(begun("never queued"))
+    store.requeue_experiment("never queued", NewJob("benchmark", "ben"))
+    assert store.job("never queued").owner == "ben"
+    with pytest.raises(NotFound):
+        store.requeue_experiment("x", NewJob("benchmark"))
+
+
+def test_experiments_in_the_foreground_of_a_silent_process_end_and_no_others(store: Store, clock: Clock) -> None:
+    store.create_experiment(begun("queued"), NewJob("benchmark"))
+    store.create_experiment(begun("taken"), NewJob("benchmark"))
+    clock.now += 1
+    store.create_experiment(begun("here"), NewJob(FOREGROUND, holder="p1", lease_seconds=60))
+    store.create_experiment(begun("without a job"))
+    assert store.take_job("p1", KINDS, lease_seconds=1)
+    clock.now += 50
+    store.renew_job("here", "p1", lease_seconds=60)
+    clock.now += 50
+    assert store.end_orphans("gone") == 1
+    assert store.end_orphans("gone") == 0
+    running = {each.experiment_id for each in store.experiments("running")}
+    assert running == {"queued", "taken", "here"}
+    assert store.release_dead_jobs(all_running=True) == ["queued"]
+
+    clock.now += 11
+    assert store.end_orphans("gone") == 1
+    ended = store.experiment_summary("here")
+    assert (ended.status, ended.error) == ("cancelled", "gone")
+    assert (store.job("here").state, store.job("here").error) == ("cancelled", "gone")
+    assert store.renew_job("here", "p1") is None, "whoever held it is told to stop"
+
+    store.create_experiment(begun("last"), NewJob(FOREGROUND, holder="p1", lease_seconds=3600))
+    assert store.end_orphans("gone", alone=True) == 1
+    assert store.job("last").state == "cancelled"
 
 
 def test_an_unknown_job_is_not_found(store: Store) -> None:
-    for call in (store.job, store.cancel_job, store.requeue_job):
+    for call in (store.job, store.cancel_job):
         with pytest.raises(NotFound, match="no job"):
             call("unknown")
 
