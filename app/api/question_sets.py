@@ -18,6 +18,10 @@ from engine.workbench import Workbench
 
 router = APIRouter(prefix="/question-sets", tags=["question sets"])
 
+Documents = Annotated[
+    list[str] | None, Query(max_length=1000, description="Where the evidence is looked for; all when left out.")
+]
+
 
 @router.post(
     "",
@@ -45,9 +49,7 @@ async def upload(
     request: Request,
     bench: Bench,
     file: Annotated[UploadFile, File(description="JSON, JSON Lines or CSV.")],
-    document_ids: Annotated[
-        list[str] | None, Query(max_length=1000, description="Where the evidence is looked for; all when left out.")
-    ] = None,
+    document_ids: Documents = None,
 ) -> Response:
     """The same from a file."""
     data, name = await file.read(), file.filename or "questions.json"
@@ -110,10 +112,10 @@ async def get_question_set(bench: Bench, question_set_id: Id) -> Response:
     return await answer(lambda: bench.question_set(question_set_id))
 
 
-@router.post("/{question_set_id}/validate", response_model=Validation, responses=problems.responses(401, 404, 422))
-async def validate(bench: Bench, question_set_id: Id) -> Response:
+@router.post("/{question_set_id}/validate", response_model=Validation, responses=problems.responses(400, 401, 404, 422))
+async def validate(bench: Bench, question_set_id: Id, document_ids: Documents = None) -> Response:
     """Look the evidence up again in the documents there are now, and say what would make the numbers wrong."""
-    return await answer(lambda: _validation(bench, question_set_id))
+    return await answer(lambda: _validation(bench, question_set_id, document_ids))
 
 
 @router.post(
@@ -124,8 +126,8 @@ async def choose_copy(bench: Bench, question_set_id: Id, body: CopyBody) -> Resp
     return await answer(lambda: bench.choose_copy(question_set_id, body.question_id, body.evidence, body.place))
 
 
-def _validation(workbench: Workbench, question_set_id: str) -> Validation:
-    question_set = workbench.resolve_question_set(question_set_id)
-    findings = list(workbench.check_question_set(question_set_id))
+def _validation(workbench: Workbench, question_set_id: str, document_ids: list[str] | None) -> Validation:
+    question_set = workbench.resolve_question_set(question_set_id, document_ids)
+    findings = list(workbench.check_question_set(question_set.question_set_id))
     usable = not any(found.severity == "error" for found in findings)
     return Validation(question_set=question_set, usable=usable, findings=findings)

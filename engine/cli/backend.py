@@ -17,6 +17,7 @@ from engine.questions import Finding
 from engine.records import Experiment, Query, QuestionSet
 from engine.report import Exported
 from engine.store import ExperimentSummary, QuestionSetInfo
+from engine.store.owners import Kind
 from engine.strategies.describe import StrategyInfo
 from engine.workbench import Deletion, FileAdded
 
@@ -90,7 +91,8 @@ class Backend(Protocol):
     def choose_copy(self, question_set_id: str, question_id: str, evidence: int, copy: int | None) -> QuestionSet:
         """Numbers count from 0; every copy when `copy` is None."""
 
-    def check_questions(self, question_set_id: str) -> Sequence[Finding]: ...
+    def check_questions(self, question_set_id: str, document_ids: Sequence[str] | None) -> Sequence[Finding]:
+        """Looks its evidence up again first, in the given documents or all, and stores what is found."""
 
     def dry_run(self, order: Order) -> DryRun: ...
 
@@ -113,6 +115,9 @@ class Backend(Protocol):
     def check(self, baseline_id: str, candidate_id: str, metric: str, max_drop: float) -> Check: ...
 
     def export(self, experiment_id: str, kind: str) -> Exported: ...
+
+    def share(self, kind: Kind, item_id: str, shared: bool) -> bool:
+        """Whether everyone can read it then."""
 
     def close(self) -> None: ...
 

@@ -16,6 +16,7 @@ from engine.questions import Finding
 from engine.records import Experiment, Plan, Query, QuestionSet
 from engine.report import Exported
 from engine.store import ExperimentSummary, QuestionSetInfo
+from engine.store.owners import Kind
 from engine.strategies.describe import StrategyInfo
 from engine.workbench import Deletion, FileAdded, Workbench
 
@@ -87,8 +88,9 @@ class Local:
     def choose_copy(self, question_set_id: str, question_id: str, evidence: int, copy: int | None) -> QuestionSet:
         return self.workbench.choose_copy(question_set_id, question_id, evidence, copy)
 
-    def check_questions(self, question_set_id: str) -> Sequence[Finding]:
-        return self.workbench.check_question_set(question_set_id)
+    def check_questions(self, question_set_id: str, document_ids: Sequence[str] | None) -> Sequence[Finding]:
+        found = self.workbench.resolve_question_set(question_set_id, document_ids)
+        return self.workbench.check_question_set(found.question_set_id)
 
     def dry_run(self, order: Order) -> DryRun:
         return self.workbench.dry_run(self._plan(order))
@@ -125,3 +127,7 @@ class Local:
 
     def export(self, experiment_id: str, kind: str) -> Exported:
         return self.workbench.export(experiment_id, kind)
+
+    def share(self, kind: Kind, item_id: str, shared: bool) -> bool:
+        self.workbench.share(kind, item_id, shared)
+        return self.workbench.ownership(kind, item_id).shared

@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 
-from engine.cli import asking, benchmark, doctor, documents, experiments, questions, servers, upkeep
+from engine.cli import asking, benchmark, doctor, documents, experiments, questions, servers, sharing, upkeep
 from engine.cli.output import FAILED, INTERRUPTED, OK, say
 from engine.errors import DataFolderLocked, UserError
 from engine.settings import load_settings
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (documents, asking, questions, benchmark, experiments, upkeep, servers, doctor):
+    for module in (documents, asking, questions, benchmark, experiments, sharing, upkeep, servers, doctor):
         module.add_commands(commands)
     return parser
 

@@ -24,6 +24,7 @@ from engine.questions import Finding
 from engine.records import Experiment, Query, QuestionSet
 from engine.report import Exported
 from engine.store import ExperimentSummary, QuestionSetInfo
+from engine.store.owners import Kind
 from engine.strategies.describe import StrategyInfo
 from engine.workbench import Added, Deletion, FileAdded
 
@@ -181,9 +182,7 @@ class Remote:
         return QuestionSet.model_validate_json(self.call("GET", f"/question-sets/{question_set_id}"))
 
     def add_questions(self, data: bytes, name: str, document_ids: Sequence[str] | None) -> QuestionSet:
-        path = "/question-sets/file"
-        if document_ids is not None:
-            path += "?" + urlencode({"document_ids": list(document_ids)}, doseq=True)
+        path = "/question-sets/file" + _only(document_ids)
         return QuestionSet.model_validate_json(self._upload(path, data, name))
 
     def draft(self, document_ids: Sequence[str], count: int, seed: int, with_model: bool) -> QuestionSet:
@@ -198,8 +197,9 @@ class Remote:
         body = {"question_id": question_id, "evidence": evidence, "place": copy}
         return QuestionSet.model_validate_json(self.call("POST", f"/question-sets/{question_set_id}/copy", body))
 
-    def check_questions(self, question_set_id: str) -> Sequence[Finding]:
-        found = json.loads(self.call("POST", f"/question-sets/{question_set_id}/validate"))
+    def check_questions(self, question_set_id: str, document_ids: Sequence[str] | None) -> Sequence[Finding]:
+        path = f"/question-sets/{question_set_id}/validate" + _only(document_ids)
+        found = json.loads(self.call("POST", path))
         return [Finding.model_validate(each) for each in found["findings"]]
 
     def dry_run(self, order: Order) -> DryRun:
@@ -246,6 +246,14 @@ class Remote:
                 out.write(piece)
 
         return Exported(f"{experiment_id[:12]}.{kind}", "", write)
+
+    def share(self, kind: Kind, item_id: str, shared: bool) -> bool:
+        body = {"kind": kind, "id": item_id, "shared": shared}
+        return bool(json.loads(self.call("POST", "/sharing", body))["shared"])
+
+
+def _only(document_ids: Sequence[str] | None) -> str:
+    return "" if document_ids is None else "?" + urlencode({"document_ids": list(document_ids)}, doseq=True)
 
 
 def _body(order: Order) -> dict[str, Any]:

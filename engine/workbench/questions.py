@@ -78,13 +78,12 @@ class Questions(Chunks):
         """
         return self._resolved(edit.edited(self.question_set(question_set_id), rows, name), None)
 
-    def resolve_question_set(self, question_set_id: str) -> QuestionSet:
-        """Look the evidence of a set up again, in all documents its owner can read now; of one that is only shared, in a copy of one's own.
-
-        Raises NotFound.
+    def resolve_question_set(self, question_set_id: str, document_ids: Sequence[str] | None = None) -> QuestionSet:
+        """Look the evidence of a set up again, in the given documents or all that its owner can read now; of one that is only shared, in a
+        copy of one's own. Raises NotFound.
         """
         found = self.question_set(question_set_id)
-        return (self._keeper(question_set_id) or self)._resolved(found, None)
+        return (self._keeper(question_set_id) or self)._resolved(found, document_ids)
 
     def _keeper(self, question_set_id: str) -> Self | None:
         """On whose behalf a set is changed: the user's own, or, for the local user, its owner's, whose documents its evidence lies in.

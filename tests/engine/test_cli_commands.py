@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +168,58 @@ def test_evidence_of_a_deleted_document_is_an_error(anywhere: Run, law: Path, qu
     anywhere("documents", "delete", "law.md")
     code, out, err = anywhere("questions", "validate", "questions.json")
     assert code == 3
-    assert out.startswith("error\tHow high is the annual fee?\tEvidence 1 ")
+    assert rows(out)[0] == [
+        "error",
+        "How high is the annual fee?",
+        "Evidence 1 was not found in the text, so it does not count.",
+    ]
     assert "0 of 1 quotes found, 1 errors" in err
+
+
+def test_evidence_is_looked_for_in_the_documents_that_are_named(
+    anywhere: Run, law: Path, questions: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.md"
+    other.write_text("# Dues\n\nNothing of fees.\n", encoding="utf-8")
+    anywhere("documents", "add", law, other)
+    for given in (questions, "questions.json"):
+        assert "0 of 1 quotes found" in anywhere("questions", "validate", given, "--document", "other.md")[2]
+        questions.unlink(missing_ok=True)
+    assert "1 of 1 quotes found" in anywhere("questions", "validate", "questions.json")[2]
+
+
+def test_what_is_shared_and_no_longer_is_the_same_for_page_api_and_command_line(
+    anywhere: Run, law: Path, questions: Path
+) -> None:
+    anywhere("documents", "add", law)
+    anywhere("benchmark", questions, "--strategy", "sentence")
+    for kind, name in (("document", "law.md"), ("question-set", "questions.json"), ("experiment", "questions.json")):
+        code, out, err = anywhere("share", kind, name, "--json")
+        shared = json.loads(out)
+        assert (code, shared["kind"], shared["shared"]) == (0, kind.replace("-", " "), True)
+        assert f"Everyone who signs in can read the {shared['kind']} {shared['id']}." in err
+        with opened() as workbench:
+            ben = workbench.acting_as("ben@example.org")
+            assert workbench.ownership(shared["kind"], shared["id"]).shared
+            assert ben.ownership(shared["kind"], shared["id"]).shared, "the page shows this"
+        code, out, err = anywhere("unshare", kind, shared["id"][:8])
+        assert (code, out) == (0, "")
+        assert f"Only its owner can read the {shared['kind']} {shared['id']}." in err
+        with opened() as workbench, pytest.raises(NotFound):
+            workbench.acting_as("ben@example.org").ownership(shared["kind"], shared["id"])
+    code, _, err = anywhere("share", "document", "nothing.md")
+    assert code == 1
+    assert "There is no document nothing.md" in err
+
+
+@contextmanager
+def opened() -> Iterator[Workbench]:
+    """The Workbench of the running app, or else of the data folder."""
+    if runtime._workbench is not None:
+        yield runtime._workbench
+        return
+    with Workbench.open() as workbench:
+        yield workbench
 
 
 def test_questions_are_drafted_and_stored(anywhere: Run, samples: Path) -> None:
