@@ -145,15 +145,19 @@ def vector_process() -> Iterator[VectorServer]:
 @contextmanager
 def dask_cluster(workers: int, environment: Mapping[str, str]) -> Iterator[LocalCluster]:
     """A scheduler in this process and workers in processes of their own, one thread each, which are started again when they end."""
+    import dask
     from distributed import LocalCluster
 
-    with LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address="127.0.0.1:0",
-        memory_limit=0,
-        env=dict(environment),
-        silence_logs="CRITICAL",
-    ) as cluster:
+    with (
+        dask.config.set({"distributed.worker.profile.enabled": False}),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            memory_limit=0,
+            env=dict(environment),
+            silence_logs="CRITICAL",
+        ) as cluster,
+    ):
         yield cluster
