@@ -54,8 +54,6 @@ class _Wanted:
     fragment_id: str
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     begun: bool = False
-    overtaken: bool = False
-    """Its fragment has run, and the message that says so was rewritten because another run began before it was sent."""
 
 
 class Session:
@@ -81,6 +79,8 @@ class Session:
         """Script hash of the page that is shown."""
         self.problems: list[str] = []
         """Errors that pages have shown."""
+        self.untold = 0
+        """Actions whose end the server did not tell, so that it was taken from the run that followed."""
         self.received = 0
         """Bytes."""
 
@@ -248,9 +248,12 @@ class Session:
         if wanted is None:
             return
         if not self._run.fragment_ids or wanted.fragment_id in self._run.fragment_ids:
-            # After `st.rerun` in a fragment the whole page runs.
-            wanted.begun, wanted.overtaken = True, False
-        elif wanted.overtaken:
+            # Also a whole run, which follows `st.rerun` in a fragment.
+            wanted.begun = True
+        elif wanted.begun:
+            # Runs of a session follow each other. Streamlit drops or rewrites the message that a run has finished when the timer of a
+            # fragment starts the next one before that message is sent.
+            self.untold += 1
             wanted.ended.set()
 
     def _draw(self, message: ForwardMsg) -> None:
@@ -280,7 +283,6 @@ class Session:
             is_its = wanted.fragment_id in self._run.fragment_ids
             if is_whole or (is_its and status == ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY):
                 wanted.ended.set()
-            wanted.overtaken = is_its and status == ForwardMsg.FINISHED_EARLY_FOR_RERUN
         self._changed.set()
 
     # Fragments that run again by themselves

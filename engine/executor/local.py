@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from engine.bench.closed_book import ClosedBook
 from engine.bench.open_spec import Indexes, OpenSpec
@@ -15,23 +17,32 @@ class LocalExecutor:
 
     Files are read in worker processes before; cutting stays in the runner's threads: it is a small part of indexing, and carrying a document
     to another process and its chunks back costs a fifth to nine tenths of cutting it (`docs/SCALING.md`).
+
+    `turns`: units of all runs that are worked on at once; None: as many as runs bring. Where nothing waits for a server, more of them than
+    there are cores are not faster, and whoever opens a page has to wait behind all of them.
     """
 
     batch = 1
     asks_here = True
 
+    def __init__(self, turns: int | None = None) -> None:
+        self.turns = turns
+        self._turn: AbstractContextManager[object] = nullcontext() if turns is None else threading.Semaphore(turns)
+
     def index(
         self, indexes: Indexes, documents: Sequence[DocumentRef], place: int, stopping: Callable[[], bool]
     ) -> tuple[float | None, Exception | None]:
-        return indexes.add(documents[place])
+        with self._turn:
+            return indexes.add(documents[place])
 
     def ask(
         self, opened: OpenSpec | ClosedBook, units: Sequence[Unit], stopping: Callable[[], bool]
     ) -> Iterator[Asked]:
         for unit in units:
-            if stopping():
-                return
-            cell, error = opened.ask(unit.question, unit.repeat, unit.seed)
+            with self._turn:
+                if stopping():
+                    return
+                cell, error = opened.ask(unit.question, unit.repeat, unit.seed)
             yield Asked(cell, error, stored=False)
 
     def release(self, experiment_id: str) -> None:

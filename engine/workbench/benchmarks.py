@@ -42,7 +42,7 @@ class Benchmarks(Asking):
 
     def __init__(self, settings: Settings, folder: DataFolder, store: Store, index: ChunkIndex, models: Models) -> None:
         super().__init__(settings, folder, store, index, models)
-        self._executor = open_executor(settings, store)
+        self._executor = open_executor(settings, store, models)
         self._jobs = JobRunner(
             store,
             self._runner,

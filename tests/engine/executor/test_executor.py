@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,7 +16,7 @@ from engine import Workbench, errors
 from engine.asking import Limits
 from engine.errors import BadSetting, ModelCallFailed, UserError, WorkersUnavailable
 from engine.executor import LocalExecutor, open_executor, worker
-from engine.executor.base import AskDone, AskTask, Failure, IndexTask
+from engine.executor.base import AskDone, AskTask, Failure, IndexTask, Unit
 from engine.providers import build_models
 from engine.settings import Settings, load_settings
 from engine.store import Store
@@ -37,6 +38,39 @@ def test_without_a_scheduler_work_stays_in_the_process(store: Store) -> None:
     executor = open_executor(load_settings(), store)
     assert isinstance(executor, LocalExecutor)
     assert executor.health() is None
+
+
+class Meeting:
+    """An open spec whose question waits for another one to be asked at the same time."""
+
+    def __init__(self, patience: float) -> None:
+        self.together = threading.Barrier(2, timeout=patience)
+
+    def ask(self, *_: object) -> tuple[None, Exception | None]:
+        try:
+            self.together.wait()
+        except threading.BrokenBarrierError as alone:
+            return None, alone
+        return None, None
+
+
+@pytest.mark.parametrize(("turns", "patience", "meet"), [(1, 0.2, False), (2, 60, True), (None, 60, True)])
+def test_as_many_units_as_there_are_turns_are_worked_on_at_once(turns: int | None, patience: float, meet: bool) -> None:
+    executor, opened = LocalExecutor(turns), Meeting(patience)
+    unit: Any = Unit(None, 0, None)  # type: ignore[arg-type]
+    with ThreadPoolExecutor(2) as askers:
+        asked = list(askers.map(lambda _: list(executor.ask(opened, [unit], lambda: False)), range(2)))  # type: ignore[arg-type]
+    assert [each.error is None for (each,) in asked] == [meet] * 2
+
+
+def test_units_take_turns_only_where_no_model_is_waited_for(store: Store) -> None:
+    settings = load_settings()
+    bundled = build_models(settings, store.vector_cache, store.reply_cache)
+    served = build_models(load_settings(openai_api_key="key"), store.vector_cache, store.reply_cache)
+    local, waiting = open_executor(settings, store, bundled), open_executor(settings, store, served)
+    assert isinstance(local, LocalExecutor)
+    assert isinstance(waiting, LocalExecutor)
+    assert (local.turns, waiting.turns) == (os.cpu_count(), None)
 
 
 @pytest.mark.parametrize("missing", list(SERVERS))
