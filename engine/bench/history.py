@@ -15,7 +15,6 @@ from engine.errors import BadParameter, BadRequest
 from engine.metrics import describe
 from engine.models import Record
 from engine.records import EvidencePlace, Experiment, Question, QuestionResult, QuestionSet
-from engine.store import ExperimentSummary
 
 MOST = 4
 """Experiments that can be compared at once."""
@@ -83,26 +82,6 @@ class ExperimentComparison(Record):
     questions: tuple[QuestionChange, ...]
     """Sorted by regression: what got worst comes first."""
     notes: tuple[str, ...] = ()
-
-
-def matches(summary: ExperimentSummary, text: str, tag: str | None, pinned: bool | None) -> bool:
-    """Whether an experiment fits a search. `text`: words that must all occur somewhere in it."""
-    if (tag is not None and tag not in summary.tags) or (pinned is not None and summary.pinned != pinned):
-        return False
-    held = " ".join(
-        (
-            summary.name,
-            summary.note,
-            summary.question_set_name,
-            summary.embedding_model,
-            summary.llm_model or "",
-            summary.experiment_id,
-            *summary.tags,
-            *summary.document_names,
-            *summary.spec_labels,
-        )
-    ).casefold()
-    return all(word in held for word in text.casefold().split())
 
 
 def frozen_questions(experiment: Experiment) -> QuestionSet:

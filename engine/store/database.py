@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import time
@@ -19,6 +20,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     Table,
+    cast,
     create_engine,
     event,
     exc,
@@ -151,6 +153,17 @@ class Database:
             each = func.json_each(field).table_valued("value")
             return exists(select(each.c.value).where(each.c.value == value))
         return func.chunkscope_jsonb(field, type_=JSONB).contains([value])
+
+    def holds_all(self, field: Column[str], words: Sequence[str]) -> ColumnElement[bool]:
+        """Whether each of the words stands somewhere in a column, letter for letter. However many and long they are: as one parameter they
+        need no pattern and no expression of their own."""
+        if self._sqlite:
+            each = func.json_each(json.dumps(list(words))).table_valued("value")
+            missing = func.instr(field, each.c.value) == 0
+        else:
+            each = func.jsonb_array_elements_text(cast(list(words), JSONB)).table_valued("value")
+            missing = func.strpos(field, each.c.value) == 0
+        return ~exists(select(each.c.value).where(missing))
 
     def health(self) -> str:
         """One sentence about the database. Raises StoreUnavailable when it does not answer."""

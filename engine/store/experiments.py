@@ -42,6 +42,7 @@ class ExperimentRecords(Database):
             "summary": _summary(experiment).model_dump_json(exclude=_IN_COLUMNS),
             "header": pack(experiment.model_dump_json(exclude=_NOT_IN_HEADER)),
             "baseline": False,
+            "search": _searched(_summary(experiment)),
             **_conclusion(experiment.statistics),
         }
         with self.write() as connection:
@@ -150,7 +151,14 @@ class ExperimentRecords(Database):
             "tags": None if tags is None else json.dumps(sorted({column(tag) for tag in tags})),
             "pinned": pinned,
         }
-        self._change(experiment_id, {field: value for field, value in given.items() if value is not None})
+        values = {field: value for field, value in given.items() if value is not None}
+        which = experiments.c.experiment_id == experiment_id
+        with self.write() as connection:
+            _require(connection, experiment_id)
+            if values:
+                connection.execute(update(experiments).where(which).values(values))
+                (summary,) = _read_summaries(connection, which)
+                connection.execute(update(experiments).where(which).values(search=_searched(summary)))
 
     def delete_experiment(self, experiment_id: str) -> None:
         """Batches of it that a provider still holds stay on record, see `leftover_batches`. Raises NotFound."""
@@ -199,10 +207,14 @@ class ExperimentRecords(Database):
         return found[0]
 
     def experiments(
-        self, status: str | None = None, *, tag: str | None = None, pinned: bool | None = None
+        self, status: str | None = None, *, tag: str | None = None, pinned: bool | None = None, text: str = ""
     ) -> list[ExperimentSummary]:
-        """Experiments, newest first; all, or those of one status, with a tag, or pinned."""
+        """Experiments, newest first; all, or those of one status, with a tag, or pinned. `text`: words that must all occur in name, note, tags,
+        id, documents, question set, strategies or models, as parts of words too and whatever their case."""
         which: list[ColumnElement[bool]] = []
+        words = [word for word in map(column, text.casefold().split()) if word]
+        if words:
+            which.append(self.holds_all(experiments.c.search, words))
         if status is not None:
             which.append(experiments.c.status == status)
         if tag is not None:
@@ -329,12 +341,8 @@ class ExperimentRecords(Database):
                 connection.execute(update(experiments).where(which).values(values))
 
     def _summaries(self, *which: ColumnElement[bool]) -> list[ExperimentSummary]:
-        table = experiments
-        columns = [table.c[name] for name in ("summary", *sorted(_IN_COLUMNS))]
-        order = (table.c.created_at.desc(), table.c.experiment_id)
         with self.read() as connection:
-            rows = connection.execute(select(*columns).where(*which).order_by(*order)).all()
-        return [_summary_of(row) for row in rows]
+            return _read_summaries(connection, *which)
 
 
 def _change_header(connection: Connection, experiment_id: str, change: Callable[[dict[str, Any]], None]) -> None:
@@ -363,6 +371,29 @@ def _summary(experiment: Experiment) -> ExperimentSummary:
         llm_model=experiment.llm_model,
         judge_model=experiment.judge_model,
     )
+
+
+def _searched(summary: ExperimentSummary) -> str:
+    """What a search looks in."""
+    parts = (
+        summary.name,
+        summary.note,
+        summary.question_set_name,
+        summary.embedding_model,
+        summary.llm_model or "",
+        summary.experiment_id,
+        *summary.tags,
+        *summary.document_names,
+        *summary.spec_labels,
+    )
+    return column(" ".join(parts).casefold())
+
+
+def _read_summaries(connection: Connection, *which: ColumnElement[bool]) -> list[ExperimentSummary]:
+    table = experiments
+    columns = [table.c[name] for name in ("summary", *sorted(_IN_COLUMNS))]
+    order = (table.c.created_at.desc(), table.c.experiment_id)
+    return [_summary_of(row) for row in connection.execute(select(*columns).where(*which).order_by(*order))]
 
 
 def _conclusion(statistics: Statistics | None) -> dict[str, Any]:

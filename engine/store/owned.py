@@ -139,10 +139,11 @@ class OwnedStore(Store):
         return super().experiment_summary(experiment_id)
 
     def experiments(
-        self, status: str | None = None, *, tag: str | None = None, pinned: bool | None = None
+        self, status: str | None = None, *, tag: str | None = None, pinned: bool | None = None, text: str = ""
     ) -> list[ExperimentSummary]:
         mine = self.readable("experiment")
-        return [each for each in super().experiments(status, tag=tag, pinned=pinned) if each.experiment_id in mine]
+        found = super().experiments(status, tag=tag, pinned=pinned, text=text)
+        return [each for each in found if each.experiment_id in mine]
 
     def cell(self, experiment_id: str, spec_id: str, question_id: str, repeat: int = 0) -> QuestionResult | None:
         self.require_readable("experiment", experiment_id)

@@ -131,6 +131,7 @@ experiments = Table(
     Column("statistics", LargeBinary),
     Column("headline", Text, nullable=False),
     Column("baseline", Boolean, nullable=False),
+    Column("search", Text, nullable=False),
     Index("experiments_by_time", "created_at"),
 )
 

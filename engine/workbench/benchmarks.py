@@ -220,9 +220,8 @@ class Benchmarks(Asking):
     def experiments(
         self, text: str = "", *, status: str | None = None, tag: str | None = None, pinned: bool | None = None
     ) -> list[ExperimentSummary]:
-        """Experiments, newest first. `text`: words that must all occur in name, note, tags, documents, strategies or models."""
-        found = self._store.experiments(status, tag=tag, pinned=pinned)
-        return [each for each in found if history.matches(each, text, tag, pinned)]
+        """Experiments, newest first. `text`: words that must all occur in name, note, tags, id, documents, question set, strategies or models."""
+        return self._store.experiments(status, tag=tag, pinned=pinned, text=text)
 
     def experiment(self, experiment_id: str, *, queries: bool = True, cells: bool = True) -> Experiment:
         """`queries`: whether its cells come with their answers and retrieved chunks, which are most of its bytes; `cells`: whether

@@ -18,6 +18,7 @@ from engine.store.migrations.m0004_tags_on_postgres import m0004_tags_on_postgre
 from engine.store.migrations.m0005_owners import m0005_owners
 from engine.store.migrations.m0006_charges import m0006_charges
 from engine.store.migrations.m0007_batches_outlive_experiments import m0007_batches_outlive_experiments
+from engine.store.migrations.m0008_search_of_experiments import m0008_search_of_experiments
 
 Change = Callable[[Connection], None]
 
@@ -29,6 +30,7 @@ CHANGES: tuple[Change, ...] = (
     m0005_owners,
     m0006_charges,
     m0007_batches_outlive_experiments,
+    m0008_search_of_experiments,
 )
 
 _LOCK_KEY = 0x43485343

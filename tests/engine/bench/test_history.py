@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 
 from engine.bench import gate, history
-from engine.bench.history import compare, lies_in, matches, moved
+from engine.bench.history import compare, lies_in, moved
 from engine.errors import BadRequest
 from tests.engine.bench.examples import METRIC, experiment, place, spec_id
 from tests.engine.store import examples as stored
-from tests.engine.store.examples import START
 
 MANY = 40
 
@@ -96,34 +95,6 @@ def test_a_place_is_named_by_the_chunks_that_hold_it() -> None:
     assert lies_in([place(3), place(4, whole=False), place(whole=False)]) == "chunk 3, a part of chunk 4, no chunk"
     overlapping = place(3, 4).model_copy(update={"retrieved": (4,)})
     assert lies_in([overlapping]) == "chunk 4"
-
-
-def test_a_search_needs_every_word_somewhere() -> None:
-    from engine.store.records import ExperimentSummary
-
-    summary = ExperimentSummary(
-        experiment_id="one",
-        name="Fees first",
-        status="finished",
-        error=None,
-        created_at=START,
-        finished_at=None,
-        document_names=("law.docx",),
-        question_set_name="Deadlines",
-        question_count=2,
-        spec_labels=("recursive 512/50",),
-        embedding_model="wordllama",
-        llm_model=None,
-        judge_model=None,
-        note="Kept for the audit",
-        tags=("audit",),
-        pinned=True,
-    )
-    assert matches(summary, "fees RECURSIVE", None, None)
-    assert matches(summary, "", "audit", True)
-    assert not matches(summary, "fees semantic", None, None)
-    assert not matches(summary, "", "other", None)
-    assert not matches(summary, "", None, False)
 
 
 # The gate

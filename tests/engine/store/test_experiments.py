@@ -4,10 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import create_engine, select, text
 
 from engine.errors import NotFound
-from engine.store import Store
+from engine.store import ExperimentSummary, Store
+from engine.store import experiments as experiments_module
+from engine.store.migrations import CHANGES, migrate
 from engine.store.schema import experiments
 from tests.engine.store.examples import START, cell, experiment, result, spec
 
@@ -151,6 +153,128 @@ def test_lists_are_filtered_by_status_tag_and_pin(store: Store) -> None:
     assert found(tag="dra") == set()
     assert found(tag="draft", pinned=False) == {"exp-0"}
     assert found(tag="draft", status="no such status") == set()
+
+
+NAMES = (
+    "Fees",
+    "STRASSE 12",
+    "Stra\u00dfe",
+    "\u00dcbersicht",
+    "\u0130stanbul",
+    "100% sure",
+    "a_b",
+    "a\\b/c",
+    'it\'s "so"',
+    "\u6cd5\u5f8b",
+)
+SEARCHES = (
+    "",
+    "  ",
+    "fees",
+    "FEES number-7",
+    "strasse",
+    "stra\u00dfe",
+    "\u00fcBER",
+    "i\u0307stan",
+    "100%",
+    "%",
+    "_",
+    "a_b",
+    "a\\b",
+    "/c",
+    "it's",
+    '"so"',
+    "\u6cd5",
+    "audit odd",
+    "audit even",
+    "LAW.docx sentence",
+    "exp-19 odd",
+    "m gpt",
+    "nothing of it",
+    "fees\u00a0odd",
+)
+
+
+def test_the_search_finds_the_same_on_every_database_as_reading_all(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(200):
+        named = {"experiment_id": f"exp-{number}", "llm_model": "GPT-x" if number % 3 else None}
+        made = experiment().model_copy(update=named)
+        store.create_experiment(made)
+        name = f"{NAMES[number % len(NAMES)]} number-{number}"
+        tags = ["odd"] if number % 2 else ["even", NAMES[-number % len(NAMES)]]
+        store.annotate_experiment(made.experiment_id, name=name, note="Kept for the AUDIT", tags=tags)
+    everything = store.experiments()
+    assert len(everything) == 200
+    read: list[object] = []
+    summary_of = experiments_module._summary_of
+    monkeypatch.setattr(experiments_module, "_summary_of", lambda row: (read.append(row), summary_of(row))[1])
+    found = {wanted: [each.experiment_id for each in store.experiments(text=wanted)] for wanted in SEARCHES}
+    assert len(read) == sum(map(len, found.values())), "only what is found is read"
+    for wanted in SEARCHES:
+        assert found[wanted] == [each.experiment_id for each in everything if _has(each, wanted)], wanted
+    assert [len(found[wanted]) for wanted in ("", "strasse", "100%", "_", "audit odd", "exp-19 odd")] == [
+        200,
+        60,
+        20,
+        40,
+        100,
+        6,
+    ]
+    assert len(found["%"]) == len(found["100%"])
+
+
+def _has(summary: ExperimentSummary, text: str) -> bool:
+    held = (
+        summary.name,
+        summary.note,
+        summary.question_set_name,
+        summary.embedding_model,
+        summary.llm_model or "",
+        summary.experiment_id,
+        *summary.tags,
+        *summary.document_names,
+        *summary.spec_labels,
+    )
+    return all(word in " ".join(held).casefold() for word in text.casefold().split())
+
+
+def test_a_search_may_be_of_any_length_and_hold_any_character(store: Store) -> None:
+    store.create_experiment(experiment())
+    store.annotate_experiment("exp-1", note=" ".join(f"word{n}" for n in range(3000)) + " half \ud800 and NUL \x00 end")
+    assert len(store.experiments(text=" ".join(f"word{n}" for n in range(3000)))) == 1
+    assert store.experiments(text="x" * 200_000) == []
+    assert len(store.experiments(text="half \ud800 NUL \x00")) == 1
+    store.annotate_experiment("exp-1", note="")
+    assert store.experiments(text="word7") == []
+
+
+def test_experiments_of_an_earlier_database_are_found(url: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        migrate(connection, [change for change in CHANGES if change.__name__ < "m0008"])
+        summary = {
+            "question_set_name": "Questions",
+            "embedding_model": "m",
+            "llm_model": None,
+            "document_names": ["Stra\u00dfe.docx"],
+            "spec_labels": ["sentence 1"],
+        }
+        values = {"summary": json.dumps(summary), "header": b"", "tags": '["T\u00e4g"]'}
+        connection.execute(
+            text(
+                "INSERT INTO experiments (experiment_id, name, status, created_at, note, tags, pinned, summary, header, headline, baseline) "
+                "VALUES ('e', 'Named', 'finished', 1, 'Note', :tags, FALSE, :summary, :header, '', FALSE)"
+            ),
+            values,
+        )
+    engine.dispose()
+    store = Store(url)
+    with store.read() as connection:
+        held = connection.execute(text("SELECT search FROM experiments")).scalar()
+    assert held == "named note questions m  e t\u00e4g strasse.docx sentence 1"
+    store.close()
 
 
 def test_tags_are_found_by_their_index_on_postgres(store: Store) -> None:

@@ -19,7 +19,7 @@ from engine.store.transfer import TABLES, Places
 from tests.engine.bench.killing import LAW, QUESTIONS
 from tests.qdrant_server import QdrantServer
 
-COUNTED = {"documents": 1, "question_sets": 1, "experiments": 1, "jobs": 1, "spec_results": 2, "chunk_sets": 2}
+COUNTED = {"documents": 1, "question_sets": 1, "experiments": 1, "jobs": 2, "spec_results": 2, "chunk_sets": 2}
 
 
 @pytest.fixture
