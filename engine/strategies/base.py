@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from engine import ids
 from engine.errors import BadParameter, NeedsModel
+from engine.memory import no_search_for_cycles
 from engine.models import Chunk, ChunkSet, ChunkVectors, Node, NodeKind, SimilarityCurve, Span, StrategySpec
 from engine.providers.base import ChatRequest, Models
 from engine.strategies.source import Source
@@ -80,7 +81,7 @@ class Piece:
     text: str | None = None
     """Set only when the chunk is not verbatim: `start` and `end` are then its source span."""
     flags: tuple[str, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] | None = None
     token_count: int | None = None
     """Tokens of the piece on its own, where the rule has counted them exactly."""
     own_start: int | None = None
@@ -155,14 +156,16 @@ class Strategy(ABC, Generic[P]):
             cut = Cut((Piece(0, len(text), flags=("blank",)),))
         else:
             cut = _without_blanks(self._cut(source, params, models), text)
-        chunks = _complete(cut.pieces, source, spec)
+        spans = [Span(piece.start, piece.end) for piece in cut.pieces]
+        with no_search_for_cycles():
+            chunks = _complete(cut.pieces, spans, source, spec)
         elapsed = time.perf_counter() - began
         other = sum(cut.seconds.values())
         return ChunkSet(
             document_id=source.document.document_id,
             spec=spec,
             chunks=chunks,
-            uncovered=uncovered(text, (piece_span(p) for p in cut.pieces)),
+            uncovered=uncovered(text, spans),
             curve=cut.curve,
             seconds={"chunk": max(0.0, elapsed - other), **cut.seconds},
             vectors=cut.vectors,
@@ -201,10 +204,6 @@ def _without_blanks(cut: Cut, text: str) -> Cut:
     if vectors is not None:
         vectors = ChunkVectors(vectors.model, vectors.rows[kept])
     return replace(cut, pieces=[cut.pieces[place] for place in kept], vectors=vectors)
-
-
-def piece_span(piece: Piece) -> Span:
-    return Span(piece.start, piece.end)
 
 
 _NON_BLANK = re.compile(r"\S")
@@ -269,18 +268,26 @@ class Headings:
         return self._entries[place] if place >= 0 else ((), None, None)
 
 
-def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tuple[Chunk, ...]:
+def _complete(pieces: Sequence[Piece], spans: Sequence[Span], source: Source, spec: StrategySpec) -> tuple[Chunk, ...]:
     document, text = source.document, source.text
     headings = Headings(document.tree)
-    spec_id, total = spec.spec_id, len(pieces)
-    chunk_id = ids.chunk_ids(document.document_id, spec_id)
-    words = source.word_counts([piece.start for piece in pieces], [piece.end for piece in pieces])
+    last = len(pieces) - 1
+    chunk_id = ids.chunk_ids(document.document_id, spec.spec_id)
+    words = source.word_counts([span.start for span in spans], [span.end for span in spans])
     parent_ids: dict[Span | None, str | None] = {None: None}
+    # In the order of the fields, which a record keeps where it is written.
+    shared: dict[str, Any] = dict.fromkeys(Chunk.model_fields) | {
+        "document_id": document.document_id,
+        "document_name": document.name,
+        "strategy_name": spec.strategy_name,
+        "spec_id": spec.spec_id,
+        "total_chunks": len(pieces),
+        "keywords": (),
+    }
     chunks = []
-    for index, piece in enumerate(pieces):
-        start, end, parent = piece.start, piece.end, piece.parent
-        span = Span(start, end)
-        count, word_count = piece.token_count, words[index]
+    for index, (piece, span, word_count) in enumerate(zip(pieces, spans, words, strict=True)):
+        start, end = span
+        count, parent = piece.token_count, piece.parent
         if piece.text is None:
             body = text[start:end]
             if count is None:
@@ -297,13 +304,9 @@ def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tu
         chunks.append(
             _chunk(
                 {
+                    **shared,
                     "chunk_id": chunk_id(start, end, text_hash),
-                    "document_id": document.document_id,
-                    "document_name": document.name,
-                    "strategy_name": spec.strategy_name,
-                    "spec_id": spec_id,
                     "chunk_index": index,
-                    "total_chunks": total,
                     "text": body,
                     "span": span if piece.text is None else None,
                     "source_span": None if piece.text is None else span,
@@ -319,12 +322,9 @@ def _complete(pieces: Sequence[Piece], source: Source, spec: StrategySpec) -> tu
                     "embedding_text": piece.embedding_text,
                     "parent_id": parent_ids[parent],
                     "parent_span": parent,
-                    "position": "start" if index == 0 else "end" if index == total - 1 else "middle",
-                    "summary": None,
-                    "keywords": (),
-                    "language": None,
+                    "position": "start" if index == 0 else "end" if index == last else "middle",
                     "flags": piece.flags,
-                    "attributes": dict(piece.attributes),
+                    "attributes": dict(piece.attributes) if piece.attributes else {},
                 }
             )
         )

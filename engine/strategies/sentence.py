@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field, model_validator
 
-from engine.models import Span
 from engine.providers.base import Models
 from engine.strategies.base import Cut, Params, Strategy
 from engine.strategies.packing import Part, Ruler, TokenRuler, cut_words, pieces
@@ -44,27 +43,27 @@ class Sentence(Strategy[SentenceParams]):
 
     def _cut(self, source: Source, params: SentenceParams, models: Models) -> Cut:
         measure = TokenRuler(source.tokens)
-        return Cut(pieces(_groups(source.sentences, measure, params), measure))
+        return Cut(pieces(_groups(source.sentence_edges, measure, params), measure))
 
 
-def _groups(sentences: Sequence[Span], measure: Ruler, params: SentenceParams) -> Iterator[Part]:
-    first, reached, n_sentences = 0, 0, len(sentences)
-    ahead = _Ahead(sentences, measure, params)
+def _groups(edges: Sequence[int], measure: Ruler, params: SentenceParams) -> Iterator[Part]:
+    first, reached, n_sentences = 0, 0, len(edges) - 1
+    ahead = _Ahead(edges, measure, params)
     while reached < n_sentences:
         stop = min(first + params.sentences, n_sentences)
-        start = sentences[first].start
+        start = edges[first]
         units = ahead.units(first)
         while units > params.size and stop > reached + 1:
             stop -= 1
-            units = measure.exact(start, sentences[stop - 1].end)
+            units = measure.exact(start, edges[stop])
         while units > params.size and first < reached:
             first += 1
-            start = sentences[first].start
-            units = measure.exact(start, sentences[stop - 1].end)
+            start = edges[first]
+            units = measure.exact(start, edges[stop])
         if units <= params.size:
-            yield Part(start, sentences[stop - 1].end, units, "sentence")
+            yield Part(start, edges[stop], units, "sentence")
         else:
-            yield from cut_words(start, sentences[stop - 1].end, measure, params.size)
+            yield from cut_words(start, edges[stop], measure, params.size)
         reached = stop
         first = max(first + 1, stop - params.overlap)
 
@@ -75,9 +74,8 @@ _MOST_AHEAD = 1024
 class _Ahead:
     """Units of full groups, counted many at a time as if none were above the size: that is how nearly all come out."""
 
-    def __init__(self, sentences: Sequence[Span], measure: Ruler, params: SentenceParams) -> None:
-        self._starts, self._ends = [span.start for span in sentences], [span.end for span in sentences]
-        self._measure = measure
+    def __init__(self, edges: Sequence[int], measure: Ruler, params: SentenceParams) -> None:
+        self._edges, self._measure = edges, measure
         self._length, self._step = params.sentences, params.sentences - params.overlap
         self._known: dict[int, int] = {}
         self._groups = 4
@@ -86,11 +84,14 @@ class _Ahead:
 
     def units(self, first: int) -> int:
         """Units of the group that begins with sentence `first`."""
-        if first not in self._known:
-            self._groups = min(self._groups * 4, _MOST_AHEAD) if first == self._next else 4
-            self._next = first + self._groups * self._step
-            firsts = range(first, min(self._next, len(self._starts)), self._step)
-            ends = [self._ends[min(each + self._length, len(self._ends)) - 1] for each in firsts]
-            counted = self._measure.exact_all([self._starts[each] for each in firsts], ends)
-            self._known = dict(zip(firsts, counted, strict=True))
-        return self._known[first]
+        known = self._known.get(first)
+        if known is not None:
+            return known
+        self._groups = min(self._groups * 4, _MOST_AHEAD) if first == self._next else 4
+        self._next = first + self._groups * self._step
+        edges, last = self._edges, len(self._edges) - 1
+        firsts = range(first, min(self._next, last), self._step)
+        ends = [edges[min(each + self._length, last)] for each in firsts]
+        counted = self._measure.exact_all([edges[each] for each in firsts], ends)
+        self._known = dict(zip(firsts, counted, strict=True))
+        return counted[0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
 
 from engine.models import Span
@@ -68,13 +67,14 @@ def _shortened(length: int) -> str:
     return "|".join(sorted(tail for tail in tails if re.fullmatch(f"[a-z]{{{length}}}", tail)))
 
 
-# What ends a sentence whatever else the text says, before a capital: a question or exclamation mark, and a stop after a
-# word of two or three letters that is no abbreviation, or of more whose last four letters are those of none.
+# What ends a sentence whatever else the text says, before a capital, a digit or what begins a line of Markdown: a question
+# or exclamation mark, and a stop after a word of two or three letters that is no abbreviation, or of more whose last four
+# letters are those of none.
 _PLAIN = (
     rf"(?:(?<=[?!])"
     rf"|(?<=[a-z]{{4}}\.)(?<!(?:{_shortened(4)})\.)"
     rf"|(?<=\s[a-z]{{3}}\.)(?<!(?:{_shortened(3)})\.)"
-    rf"|(?<=\s[a-z]{{2}}\.)(?<!(?:{_shortened(2)})\.))\s++(?=[A-Z])"
+    rf"|(?<=\s[a-z]{{2}}\.)(?<!(?:{_shortened(2)})\.))\s++(?=[A-Z0-9#|-])"
 )
 # Every repeat is possessive, so a run of stops or of white space is read once. The first stop stands outside the repeat:
 # the search for one character out of a set is twice as fast as that for a repeat.
@@ -110,23 +110,24 @@ def sentence_spans(text: str) -> tuple[Span, ...]:
 
     None is blank, unless the whole text is.
     """
-    if not text:
-        return ()
-    edges = [0, *sentence_starts(text, 0, len(text)), len(text)]
-    # What `Span` does for each pair, without a call of Python for each.
-    return tuple(map(partial(tuple.__new__, Span), pairwise(edges)))
+    return tuple(map(Span._make, pairwise(sentence_edges(text))))
+
+
+def sentence_edges(text: str) -> list[int]:
+    """Where the sentences begin, and the text's end."""
+    return [0, *sentence_starts(text, 0, len(text)), len(text)] if text else [0]
 
 
 def sentence_starts(text: str, start: int, end: int) -> list[int]:
     """Where a sentence begins, strictly inside the span, which is read on its own. Ascending."""
     part = text[start:end]
     blank = len(part) - len(part.lstrip())
-    found = {*_after_stops(part), *_at_lines(part)}
-    starts = sorted(place for place in found if blank < place < len(part))
+    # Nearly in order already, so that sorting takes no time; a set would be out of order.
+    found = sorted([*_after_stops(part), *_at_lines(part), len(part)])
     return [
         start + place
-        for place, following in pairwise([*starts, len(part)])
-        if not (part[place].isspace() and part[place:following].isspace())
+        for place, following in pairwise(found)
+        if blank < place < following and not (part[place].isspace() and part[place:following].isspace())
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from engine.models import Document, Span
 from engine.providers.base import Embedder, Vectors
 from engine.strategies.blocks import Heading, Outline, paragraph_starts, scan
 from engine.strategies.outline import tree_headings
-from engine.strategies.sentences import sentence_spans
+from engine.strategies.sentences import sentence_edges
 from engine.tokens import TokenMap
 
 _SPACE = np.array([chr(code).isspace() for code in range(0x3002)])
@@ -70,9 +71,14 @@ class Source:
         return (0, *paragraph_starts(self.text, self.outline))
 
     @cached_property
+    def sentence_edges(self) -> list[int]:
+        """Where the sentences begin, and the text's end: sentence i is `[edges[i], edges[i + 1])`. A text of none has one edge."""
+        return sentence_edges(self.text)
+
+    @cached_property
     def sentences(self) -> tuple[Span, ...]:
         """Sentences that tile the text: the first starts at 0, each ends where the next starts, the last ends at the text's end."""
-        return sentence_spans(self.text)
+        return tuple(map(Span._make, pairwise(self.sentence_edges)))
 
     def sentence_vectors(self, embedder: Embedder) -> Vectors:
         """Vectors of the stripped sentences, embedded once per document and model: shape `(n_sentences, dimension)`, rows of unit length."""
@@ -91,7 +97,7 @@ class Source:
         """Words of each span on its own, as `str.split` counts them."""
         text, begun = self.text, self._word_starts
         counts = begun.searchsorted(ends) - begun.searchsorted(starts)
-        inside = [start > 0 and not (text[start].isspace() or text[start - 1].isspace()) for start in starts]
+        inside = [start > 0 and not (text[start - 1].isspace() or text[start].isspace()) for start in starts]
         result: list[int] = (counts + np.array(inside, dtype=np.int64)).tolist()
         return result
 

@@ -1,7 +1,9 @@
-"""Freed memory goes back to the system."""
+"""Freed memory goes back to the system, and the collector rests where no cycles are made."""
 
 from __future__ import annotations
 
+import gc
+import threading
 from pathlib import Path
 
 import pytest
@@ -23,3 +25,36 @@ def test_blocks_too_small_to_be_mapped_are_returned() -> None:
     memory.give_back()
     assert resident() < full - 100_000_000
     assert len(last) == 100_000
+
+
+def test_the_collector_rests_until_the_last_one_inside_has_left() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def inside() -> None:
+        with memory.no_search_for_cycles():
+            entered.set()
+            leave.wait(60)
+
+    other = threading.Thread(target=inside)
+    assert gc.isenabled()
+    with memory.no_search_for_cycles():
+        other.start()
+        assert entered.wait(60)
+        assert not gc.isenabled()
+    assert not gc.isenabled()
+    leave.set()
+    other.join(60)
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with pytest.raises(ValueError, match="inside"), memory.no_search_for_cycles():
+            raise ValueError("inside")
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    with pytest.raises(ValueError, match="inside"), memory.no_search_for_cycles():
+        raise ValueError("inside")
+    assert gc.isenabled()

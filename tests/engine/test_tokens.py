@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import unicodedata
@@ -112,7 +113,7 @@ TEXTS = st.one_of(
     st.lists(
         st.sampled_from(
             ["word", " ", "  ", "\n", "\r\n", "\t", "'s", "'ll", "don't", "1", "1234", "é", "漢", "。", "😀", "\u200d", "\u0301",
-             "\u00a0", "\u3000", "\u2028", "\x85", "\x1c", "\x00", "ª", "½", "²", "Ⅷ", "٣", "!", "...", "_", "#", "<|endoftext|>"]
+             "\u00a0", "\u3000", "\u2028", "\x85", "\x1c", "\x00", "ª", "½", "²", "Ⅷ", "٣", "!", "...", "_", "#", "<|endoftext|>", "😀😀🏽", "🏳\ufe0f\u200d🌈", "👩\u200d🚀", "🇩🇪", "𝐀", "🄀"]
         ),
         max_size=40,
     ).map("".join),
@@ -188,7 +189,7 @@ def test_each_word_of_a_long_text_is_encoded_once(monkeypatch: pytest.MonkeyPatc
     for _ in range(3):
         assert words.ends(text).tolist() == tokens._character_ends(text, encode(text)).tolist()
     # Words that end in a letter follow each other; the first and the last word of a segment are not looked up.
-    assert encoded == ["the fee is due and the paid ", "the ", "the "]
+    assert encoded == [" fee is due and the paid", *["the", " "] * 3]
 
 
 def test_a_text_whose_words_do_not_repeat_is_encoded_as_it_is() -> None:
@@ -226,6 +227,30 @@ def test_seams_are_where_pre_tokens_end_for_every_character() -> None:
     for code in range(0x110000):
         if chr(code).isalnum():
             assert unicodedata.category(chr(code))[0] in "LN", hex(code)
+
+
+def test_no_token_joins_two_symbols_at_a_seam() -> None:
+    # What `_SEAM` rests on: a byte that begins a character beyond U+FFFF is inside a token only behind a space.
+    before = {
+        token[place - 1 : place]
+        for token in tokens.encoding().token_byte_values()
+        for place in range(1, len(token))
+        if token[place] >= 0xF0
+    }
+    assert before == {b" "}
+    symbols = [chr(code) for code in range(0x110000) if re.fullmatch(f"[{tokens._SYMBOL}\u200d\ufe0f]", chr(code))]
+    assert len(symbols) == 0x800 + 2
+    assert not [symbol for symbol in symbols if unicodedata.category(symbol)[0] in "LNZ" or symbol.isspace()]
+
+
+def test_a_run_of_emoji_is_not_counted_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "👩🏽\u200d🚀👍🏿😀" * 2000
+    token_map = TokenMap(text)
+    counted: list[str] = []
+    monkeypatch.setattr(token_map, "_count", lambda text: (counted.append(text), reference(text))[1])
+    for start in range(100, 200):
+        assert token_map.count(start, start + 5000) == reference(text[start : start + 5000])
+    assert max(map(len, counted)) <= 6
 
 
 def test_before_counts_tokens_at_many_places() -> None:
