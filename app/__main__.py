@@ -87,7 +87,9 @@ def build(settings: Settings) -> Any:
     """Dashboard and API as one ASGI app."""
     import streamlit as st
 
-    return st.App(SCRIPT, lifespan=_lifespan(settings, with_pages=True), routes=routes(settings))
+    from app import reconnect
+
+    return st.App(SCRIPT, lifespan=_lifespan(settings, with_pages=True), routes=[*routes(settings), reconnect.route()])
 
 
 def serve_api(settings: Settings) -> None:

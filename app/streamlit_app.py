@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import jobs, sign_in, state
+from app import jobs, reconnect, sign_in, state
 from app.states import bench, guard
 from app.text import plain
 from engine import Workbench
@@ -65,9 +65,11 @@ def models_in_use(workbench: Workbench) -> None:
         st.caption("Bundled models, no key. Set OPENAI_API_KEY for generated answers and a judge.")
 
 
-with st.sidebar, guard():
-    document_picker(workbench)
-    models_in_use(workbench)
-    jobs.chip(workbench)
+with st.sidebar:
+    with guard():
+        document_picker(workbench)
+        models_in_use(workbench)
+        jobs.chip(workbench)
+    reconnect.watch()
 
 page.run()

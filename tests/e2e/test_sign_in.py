@@ -1,4 +1,4 @@
-"""Sign-in in real browsers against an OpenID Connect provider: who sees what, sharing, quotas, signing out, and who gets nothing."""
+"""Sign-in in real browsers against an OpenID Connect provider: who sees what, sharing, quotas, restarts, signing out, and who gets nothing."""
 
 from __future__ import annotations
 
@@ -114,6 +114,7 @@ def test_from_signing_in_to_signing_out(come: Come, app: App, provider: Provider
 
     a_stranger_gets_nothing(come, document, app)
     a_quota_is_refused_in_words(bob)
+    an_open_tab_outlives_a_restart(bob, app)
 
     alice.get_by_role("button", name="Sign out").click()
     expect(alice).to_have_url(f"{app.url}/")
@@ -172,3 +173,21 @@ def a_quota_is_refused_in_words(page: Page) -> None:
     refusal = page.get_by_test_id("stAlert").filter(has_text="Of your 0.01 USD a day")
     expect(refusal).to_be_visible()
     expect(refusal).to_contain_text("Nothing was started.")
+
+
+def an_open_tab_outlives_a_restart(page: Page, app: App) -> None:
+    """It comes back by its link, still signed in, and what is clicked does something."""
+    page.get_by_role("link", name="Chunk Inspector").click()
+    expect(page.locator(".pane")).to_have_count(2)
+    settled(page)
+    address = page.url
+    page.evaluate("window.drawnBefore = true")
+    app.stop()
+    app.start()
+    page.wait_for_function("() => !window.drawnBefore")
+    expect(page.locator(".pane")).to_have_count(2)
+    settled(page)
+    expect(page).to_have_url(address)
+    page.get_by_role("radio", name="3").click()
+    expect(page.locator(".pane")).to_have_count(3)
+    expect(page.get_by_text(f"Signed in as {BOB}")).to_be_visible()

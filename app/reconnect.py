@@ -1,0 +1,58 @@
+"""A tab whose session the server no longer has is loaded again, by its link.
+
+Streamlit's page reconnects by itself after a restart, behind a proxy to another app, or when a laptop wakes up, and then looks as before. But
+a server that has no such session knows none of its fragments, and what is clicked inside them would do nothing.
+"""
+
+from __future__ import annotations
+
+import json
+
+import streamlit as st
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+_PATH = "/session"
+_ASKED_FOR = "/_stcore/host-config"
+"""What Streamlit's page asks for before it connects."""
+
+_SCRIPT = """<script>
+window.chunkscopeSession = %(session)s;
+if (!window.chunkscopeReconnect) {
+  const isKnown = async () => {
+    const answer = await fetch("%(path)s/" + window.chunkscopeSession, { cache: "no-store" });
+    return answer.status !== 404;
+  };
+  const look = async (tries) => {
+    if (await isKnown().catch(() => true)) return;
+    if (tries > 1) setTimeout(() => look(tries - 1), 1000);
+    else location.reload();
+  };
+  window.chunkscopeReconnect = new PerformanceObserver((list) => {
+    if (list.getEntries().some((entry) => entry.name.endsWith("%(asked_for)s"))) setTimeout(() => look(3), 1000);
+  });
+  window.chunkscopeReconnect.observe({ type: "resource" });
+}
+</script>"""
+
+
+def route() -> Route:
+    """Answers 204 for a session that a page is connected to in this process, else 404."""
+
+    async def session(request: Request) -> Response:
+        known = runtime.exists() and runtime.get_instance().is_active_session(request.path_params["session_id"])
+        return Response(status_code=204 if known else 404, headers={"Cache-Control": "no-store"})
+
+    return Route(f"{_PATH}/{{session_id}}", session)
+
+
+def watch() -> None:
+    """Have the page look, each time it connects again, whether its session is still there."""
+    context = get_script_run_ctx()
+    if context is None:
+        return
+    values = {"session": json.dumps(context.session_id), "path": _PATH, "asked_for": _ASKED_FOR}
+    st.html(_SCRIPT % values, unsafe_allow_javascript=True)
