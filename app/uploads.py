@@ -10,12 +10,18 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app.text import counted, plain, shortened
-from engine import UserError, Workbench
+from engine import UserError, Workbench, ids
 from engine.errors import NotFound
+from engine.models import DocumentInfo
+from engine.questions import Finding
+from engine.recent import Recent
 from engine.records import Gold, QuestionSet
 
 OUTCOMES = "upload.outcomes"
 """Session key: what became of each uploaded file, by the file's id."""
+
+
+_findings: Recent[tuple[str, ...], tuple[Finding, ...]] = Recent(32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +116,9 @@ def places(workbench: Workbench, quote: RepeatedQuote) -> list[str]:
         where = " · ".join(filter(None, (document.name, gold.unit, f"character {gold.span.start:,}")))
         found.append(plain(f"{where}: … {shortened(around, 220)} …"))
     return found
+
+
+def findings(workbench: Workbench, question_set: QuestionSet, documents: Sequence[DocumentInfo]) -> tuple[Finding, ...]:
+    """What to know about a question set, looked for once for the same questions and documents: the page shows it in every run."""
+    key = (ids.digest(question_set.model_dump_json()), *(document.document_id for document in documents))
+    return _findings.get_or_make(key, lambda: workbench.check_question_set(question_set.question_set_id))

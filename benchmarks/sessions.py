@@ -36,7 +36,8 @@ import numpy as np
 
 from benchmarks import texts
 from benchmarks.api_load import STRATEGIES, app
-from benchmarks.scale import question_file, resident_mb
+from benchmarks.scale import question_file
+from benchmarks.scale_memory import resident
 from benchmarks.streamlit_client import Session, SessionError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -203,17 +204,42 @@ class Reader:
 
 
 class Memory:
-    """Resident memory of what this process has started, in MB, every half second."""
+    """Memory of what this process has started, the app and its readers, in MB, every half second."""
 
     def __init__(self) -> None:
-        self.points: dict[str, list[float]] = defaultdict(list)
+        self.own: dict[str, list[float]] = defaultdict(list)
+        """Allocated, by part of the run."""
+        self.mapped: dict[str, list[float]] = defaultdict(list)
         self.part = ""
 
     async def watch(self) -> None:
         while True:
-            own, every = await asyncio.to_thread(resident_mb)
-            self.points[self.part].append(every - own)
+            found = [resident(pid) for pid in await asyncio.to_thread(started)]
+            self.own[self.part].append(sum(each.own for each in found))
+            self.mapped[self.part].append(sum(each.mapped for each in found))
             await asyncio.sleep(0.5)
+
+    def show(self) -> None:
+        print(
+            f"memory of the app and its readers, MB\n{'':20}{'own: first':>12}{'last':>8}{'peak':>8}{'mapped: last':>14}"
+        )
+        for part, own in self.own.items():
+            print(f"  {part:<18}{own[0]:>12.0f}{own[-1]:>8.0f}{max(own):>8.0f}{self.mapped[part][-1]:>14.0f}")
+
+
+def started() -> set[int]:
+    """Process ids of all that descends from this process."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue  # it ended meanwhile
+    family = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in family and pid not in family}:
+        family |= more
+    return family - {os.getpid()}
 
 
 class Benchmarks:
@@ -354,9 +380,7 @@ async def measure(options: argparse.Namespace) -> int:
         f"benchmarks: at least {benchmarks.fewest} running at once, {cells:,} answers scored, {benchmarks.ended} ended; "
         f"{without:.0f} answers a second alone, {beside:.0f} beside the sessions"
     )
-    print("memory of the app and its readers, MB: first, last, peak")
-    for part, points in memory.points.items():
-        print(f"  {part:<18}{points[0]:>8.0f}{points[-1]:>8.0f}{max(points):>8.0f}")
+    memory.show()
     errors = [*alone.errors, *both.errors, *benchmarks.failed]
     if benchmarks.fewest < options.benchmarks:
         errors.append(f"only {benchmarks.fewest} benchmarks were running at once")

@@ -366,7 +366,7 @@ def confirm_set_deletion(question_set_id: str, name: str) -> None:
 
 with guard():
     question_set = workbench.question_set(chosen)
-    findings = workbench.check_question_set(chosen)
+    findings = uploads.findings(workbench, question_set, documents)
     st.text(tables.evidence_in_words(question_set, order))
     if findings:
         serious = sum(finding.severity == "error" for finding in findings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sqlalchemy import delete, select
 
 from engine.errors import NotFound
@@ -9,6 +11,12 @@ from engine.records import Query, QuestionSet
 from engine.store.database import Database, column, moment, pack, seconds, unpack
 from engine.store.records import QuestionSetInfo
 from engine.store.schema import queries, question_sets
+
+
+@lru_cache(maxsize=8)
+def _read(body: str) -> QuestionSet:
+    """Pages read the same sets in every run. Nobody can change a record, so that all may have the same one."""
+    return QuestionSet.model_validate_json(body)
 
 
 class QuestionRecords(Database):
@@ -31,7 +39,7 @@ class QuestionRecords(Database):
             found = connection.execute(wanted).scalar()
         if found is None:
             raise _no_question_set(question_set_id)
-        return QuestionSet.model_validate_json(found)
+        return _read(found)
 
     def question_sets(self) -> list[QuestionSetInfo]:
         """All question sets, newest first, without their questions."""

@@ -136,3 +136,23 @@ def test_the_tour_is_dismissed_once(open_page: Open) -> None:
     app = open_page("upload")
     app.button(key="Upload.tour.close").click().run()
     assert "Upload.tour.close" not in {button.key for button in app.button}
+
+
+def test_questions_are_checked_again_only_when_they_or_the_documents_change(
+    open_page: Open, workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = workbench.add_document(b"# Toll\n\nThe toll is 12 euros.\n", "toll.md").document.document_id
+    rows = [{"question": "How high is the toll of 1987?", "evidence": ["The toll is 12 euros."]}]
+    question_set = workbench.add_question_set(json.dumps(rows).encode(), "toll.json", [added])
+    checked = []
+    check = Workbench.check_question_set
+    monkeypatch.setattr(
+        Workbench, "check_question_set", lambda *given: (checked.append(len(checked)), check(*given))[1]
+    )
+    app = open_page("upload", {"upload.set": question_set.question_set_id})
+    app.run()
+    assert len(checked) == 1
+    workbench.add_document(b"# Other\n\nAnother text.\n", "other.md")
+    app.run()
+    assert len(checked) == 2
+    assert not app.exception
