@@ -2,6 +2,7 @@ import logging
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,3 +86,21 @@ def test_importing_loads_nothing_heavy_and_embedding_leaves_logging_alone() -> N
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells what a process holds")
+def test_texts_that_were_embedded_are_not_kept() -> None:
+    """6,000 texts that differ; kept by the tokenizer, each would take 4,500 bytes."""
+    script = (
+        "import random\n"
+        "from pathlib import Path\n"
+        "from engine.providers.bundled import BundledEmbedder\n"
+        "embedder, drawn, words = BundledEmbedder(), random.Random(1), ['the', 'court', 'may', 'order', 'a', 'report']\n"
+        "sizes = []\n"
+        "for _ in range(32):\n"
+        "    embedder.embed([' '.join(drawn.choices(words, k=30)) for _ in range(200)])\n"
+        "    sizes.append(int(Path('/proc/self/statm').read_text().split()[1]) * 4096)\n"
+        "print(sizes[-1] - sizes[1])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 6000 * 1000
