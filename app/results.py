@@ -18,21 +18,24 @@ from engine.bench.summary import summarise
 from engine.metrics import describe, worst_case
 from engine.metrics.thresholds import check_thresholds
 from engine.recent import Recent
-from engine.recommend import experiment_costs, matrix, measured_metrics, primary_metric
+from engine.recommend import PRIMARY_METRICS, experiment_costs, matrix, measured_metrics
 from engine.records import Experiment, QuestionResult, SpecResult, Statistics
 
 BUDGETS = (500, 1000, 2000, 4000)
 Key = tuple[str, str, str]
 _experiments: Recent[Key, Experiment] = Recent(8)
 _statistics: Recent[Key, Statistics] = Recent(8)
+_measured: Recent[tuple[Any, ...], list[str]] = Recent(8)
 _frames: Recent[tuple[Any, ...], pd.DataFrame] = Recent(64)
 
 
 def load(workbench: Workbench, experiment_id: str) -> Experiment:
-    """The experiment without its answers; an ended one is read once. Raises NotFound."""
+    """The experiment without its answers, and without its cells while it is running; an ended one is read once. Raises NotFound."""
     summary = next((each for each in workbench.experiments() if each.experiment_id == experiment_id), None)
     if summary is None or summary.status == "running":
-        return workbench.experiment(experiment_id, queries=False)
+        light = workbench.experiment(experiment_id, queries=False, cells=False)
+        # It may have ended since it was listed.
+        return light if light.status == "running" else workbench.experiment(experiment_id, queries=False)
     return _experiments.get_or_make(
         (experiment_id, summary.status, str(summary.finished_at)),
         lambda: workbench.experiment(experiment_id, queries=False),
@@ -74,6 +77,16 @@ def labels(experiment: Experiment) -> dict[str, str]:
     return named | {each.spec.spec_id: each.spec.label for each in experiment.results if each.spec.spec_id not in named}
 
 
+def primary_metric(experiment: Experiment) -> str | None:
+    """The metric the conclusion rests on, where any question was scored on one."""
+    measured = _measured_metrics(experiment)
+    return next((name for name in PRIMARY_METRICS if name in measured), None)
+
+
+def _measured_metrics(experiment: Experiment) -> list[str]:
+    return _measured.get_or_make((*identity(experiment), len(experiment.cells)), lambda: measured_metrics(experiment))
+
+
 def headline_metrics(experiment: Experiment) -> list[str]:
     """The metrics of the heat map, as far as they were measured: quality at equal tokens first, then at k, then answers."""
     k = experiment.plan.top_k
@@ -92,7 +105,7 @@ def headline_metrics(experiment: Experiment) -> list[str]:
         "judge.answer_similarity",
         "answer_token_f1",
     ]
-    measured = set(measured_metrics(experiment))
+    measured = set(_measured_metrics(experiment))
     primary = primary_metric(experiment)
     found = [name for name in wanted if name in measured]
     return sorted(found, key=lambda name: name != primary)
@@ -405,7 +418,7 @@ def thresholds(experiment: Experiment) -> pd.DataFrame:
 
 def scored(experiment: Experiment, metrics: Sequence[str]) -> pd.DataFrame:
     """For every metric and strategy: questions scored, those that were not, by cause, and how far the mean could lie off for them."""
-    rows = []
+    named, rows = labels(experiment), []
     for result in experiment.results:
         values = {value.metric: value for value in result.metrics}
         for metric in metrics:
@@ -414,7 +427,7 @@ def scored(experiment: Experiment, metrics: Sequence[str]) -> pd.DataFrame:
             bounds = worst_case(value) if value else None
             rows.append(
                 {
-                    "strategy": labels(experiment)[result.spec.spec_id],
+                    "strategy": named[result.spec.spec_id],
                     "metric": title(metric),
                     "scored": value.n if value else 0,
                     "not scored": ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in causes.items()),

@@ -81,10 +81,14 @@ class _TimeIsOver(Exception):
 class Reader:
     """One session that walks through the pages until the time is over."""
 
-    def __init__(self, number: int, address: str, finished: list[str], think: float, until: float) -> None:
+    def __init__(
+        self, number: int, address: str, finished: list[str], running: list[str], think: float, until: float
+    ) -> None:
+        """`finished`, `running`: experiments to look at; the second list changes meanwhile."""
         self._number = number
         self._session = Session(address)
         self._finished = finished
+        self._running = running
         self._think = think
         self._until = until
         self._random = random.Random(number)
@@ -109,8 +113,10 @@ class Reader:
         except (SessionError, OSError) as error:
             figures.errors.append(f"session {self._number} on {TITLES[self._page]}: {error}")
 
-    async def _do(self, figures: Figures, page: str, action: str, work: Callable[[], Awaitable[float]]) -> None:
-        """Think, act, note."""
+    async def _do(
+        self, figures: Figures, page: str, action: str, work: Callable[[], Awaitable[float]], looks: int = 1
+    ) -> None:
+        """Act, note, think; `looks`: how long, in the time between two actions."""
         if time.perf_counter() > self._until:
             raise _TimeIsOver
         try:
@@ -118,7 +124,7 @@ class Reader:
         except SessionError as error:
             raise SessionError(f"{action}: {error}") from None
         figures.seconds[TITLES[page], action].append(seconds)
-        await asyncio.sleep(self._random.uniform(0.5, 1.5) * self._think)
+        await asyncio.sleep(looks * self._random.uniform(0.5, 1.5) * self._think)
 
     async def _change(self, figures: Figures, action: str, **values: object) -> None:
         named = {key.replace("__", "."): value for key, value in values.items()}
@@ -196,6 +202,17 @@ class Reader:
                 lambda: self._session.change({key: {"rows": [self._random.randrange(5)]}}),
             )
 
+        if self._running:
+            running = self._random.choice(self._running)
+            # Its progress and its first results follow by themselves while it is looked at.
+            await self._do(
+                figures,
+                self._page,
+                "watch a running one",
+                functools.partial(self._session.go_to, self._page, f"experiment={running}"),
+                looks=3,
+            )
+
     async def _history(self, figures: Figures) -> None:
         await self._visit(figures)
         for wanted in ("sample", ""):
@@ -248,7 +265,8 @@ class Benchmarks:
     def __init__(self, client: httpx2.AsyncClient, plans: list[dict[str, Any]]) -> None:
         self._client = client
         self._plans = plans
-        self._jobs: list[str] = []
+        self.jobs: list[str] = []
+        """Those that run now."""
         self._before = 0
         self.ended = 0
         self.failed: list[str] = []
@@ -256,7 +274,7 @@ class Benchmarks:
         """Running at once, since all of them were."""
 
     async def start(self) -> None:
-        self._jobs = [await self._submit(plan) for plan in self._plans]
+        self.jobs[:] = [await self._submit(plan) for plan in self._plans]
         while {job["state"] for job in await self._states()} != {"running"} or await self.cells() == 0:
             await asyncio.sleep(0.2)
 
@@ -271,7 +289,7 @@ class Benchmarks:
                 if job["state"] not in ("queued", "running"):
                     self.ended += 1
                     self._before += _done(job)
-                    self._jobs[place] = await self._submit(self._plans[place])
+                    self.jobs[place] = await self._submit(self._plans[place])
                     running += 1
             self.fewest = min(self.fewest, running)
             await asyncio.sleep(1.0)
@@ -281,7 +299,7 @@ class Benchmarks:
         return self._before + sum([_done(job) for job in await self._states()])
 
     async def stop(self) -> None:
-        for job in self._jobs:
+        for job in self.jobs:
             await self._client.post(f"/benchmarks/{job}/cancel")
         while any(job["state"] in ("queued", "running") for job in await self._states()):
             await asyncio.sleep(0.2)
@@ -292,7 +310,7 @@ class Benchmarks:
         return str(answer.json()["job_id"])
 
     async def _states(self) -> list[dict[str, Any]]:
-        return [(await self._client.get(f"/jobs/{job}")).raise_for_status().json() for job in self._jobs]
+        return [(await self._client.get(f"/jobs/{job}")).raise_for_status().json() for job in self.jobs]
 
 
 def _done(job: dict[str, Any]) -> int:
@@ -333,9 +351,11 @@ async def corpus(client: httpx2.AsyncClient, benchmarks: int) -> tuple[list[str]
     return finished, plans
 
 
-async def readers(address: str, count: int, finished: list[str], think: float, seconds: float) -> Figures:
+async def readers(
+    address: str, count: int, finished: list[str], running: list[str], think: float, seconds: float
+) -> Figures:
     figures, until = Figures(), time.perf_counter() + seconds
-    await asyncio.gather(*(Reader(n, address, finished, think, until).walk(figures) for n in range(count)))
+    await asyncio.gather(*(Reader(n, address, finished, running, think, until).walk(figures) for n in range(count)))
     return figures
 
 
@@ -350,9 +370,9 @@ async def measure(options: argparse.Namespace) -> int:
             finished, plans = await corpus(client, options.benchmarks)
             print(f"corpus and {FINISHED} finished benchmarks: {time.perf_counter() - began:.0f} s")
             memory.part = "corpus"
-            await readers(address, options.sessions, finished, 0.2, 2)
+            await readers(address, options.sessions, finished, [], 0.2, 2)
             memory.part = "sessions alone"
-            alone = await readers(address, options.sessions, finished, options.think, options.alone)
+            alone = await readers(address, options.sessions, finished, [], options.think, options.alone)
             benchmarks = Benchmarks(client, plans)
             memory.part = "benchmarks alone"
             await benchmarks.start()
@@ -363,7 +383,9 @@ async def measure(options: argparse.Namespace) -> int:
 
             async def walk() -> None:
                 nonlocal both
-                both = await readers(address, options.sessions, finished, options.think, options.seconds)
+                both = await readers(
+                    address, options.sessions, finished, benchmarks.jobs, options.think, options.seconds
+                )
 
             beside = await rate(benchmarks, walk())
             load = os.getloadavg()[0]

@@ -14,7 +14,6 @@ from engine import Workbench
 from engine.bench.conclude import answers_there
 from engine.bench.summary import JUDGE
 from engine.metrics.base import DELIVERED
-from engine.recommend import primary_metric
 from engine.records import Experiment, Query
 
 workbench = bench()
@@ -255,7 +254,7 @@ def budget(experiment: Experiment) -> None:
     delivered = st.toggle(
         "Count what the model is given, not what is searched",
         # Like the metric the conclusion rests on, until the reader chooses.
-        value=(primary_metric(experiment) or "").startswith(DELIVERED),
+        value=(results.primary_metric(experiment) or "").startswith(DELIVERED),
         key="benchmark.delivered",
         persist_state="session",
         help="Strategies with parents search small chunks and deliver larger ones.",
