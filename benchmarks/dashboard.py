@@ -204,8 +204,11 @@ def in_browser(data_dir: str) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time a process has used, in ticks of the system."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    """CPU time a process has used, in ticks of the system; 0 for one that has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -5,7 +5,6 @@
     python -m benchmarks.scale --documents 200 --workers 2
                                                       the same on PostgreSQL, a vector server and a Dask cluster of two processes
     python -m benchmarks.scale --search 100000        searches of the embedded index alone
-    python -m benchmarks.scale --cutting              what a process pool for cutting could save
 
 Documents are made from a seed, so that every run reads the same ones. Embeddings are the bundled ones, answers extractive: nothing leaves
 the machine. With `--workers`, the vector server is that of the tests (Qdrant Edge behind Qdrant's REST calls), not a Qdrant server.
@@ -17,7 +16,6 @@ import argparse
 import json
 import math
 import os
-import pickle
 import platform
 import random
 import tempfile
@@ -30,18 +28,13 @@ import numpy as np
 
 from benchmarks import texts
 from benchmarks.scale_memory import Memory
-from engine import Workbench, ids, indexing
+from engine import Workbench, ids
 from engine.bench.run import Event
-from engine.documents import read_document
 from engine.index import IndexPoint, collection_name
 from engine.index.edge import EdgeIndex
 from engine.models import StrategySpec
-from engine.providers.base import Models
-from engine.providers.bundled import BundledEmbedder
 from engine.records import Experiment
 from engine.settings import load_settings
-from engine.strategies import registry
-from engine.strategies.source import Source
 
 SPECS = ("recursive:size=256,overlap=0", "sentence:sentences=6,overlap=0")
 CHARACTERS = 28_000
@@ -203,9 +196,9 @@ def run(documents: int, characters: int, questions: int, workers: int) -> None:
         )
         specs = workbench.written_specs(SPECS)
         if not workers:
-            began = time.perf_counter(), time.process_time()
+            began, cpu_before = time.perf_counter(), time.process_time()
             total = index_all(workbench, specs, memory)
-            wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
+            wall, cpu = time.perf_counter() - began, time.process_time() - cpu_before
             chunks = sum(state.points for state in workbench.index_states())
             print(
                 f"index: {chunks:,} chunks under {len(specs)} specs in {wall:,.1f} s, {chunks / wall:,.0f} chunks/s, {cpu / wall:.2f} cores"
@@ -259,35 +252,6 @@ def search_only(count: int) -> None:
         index.close()
 
 
-def cutting() -> None:
-    """What a process pool for cutting could save: cutting, and carrying a document there and its chunks back, in CPU milliseconds."""
-    settings = load_settings(embedding_model="wordllama")
-    models = Models(embedder=BundledEmbedder())
-    print(f"{'characters':>10} {'spec':<20} {'chunks':>7} {'cut':>8} {'send':>8} {'unpack there':>13} {'receive':>8}")
-    for size in (28_000, 400_000, 2_000_000):
-        document = read_document(texts.markdown(size, seed=3).encode(), "document.md", settings)
-        for name in ("recursive", "sentence", "markdown_structure"):
-            spec = registry.spec(name)
-            rows = []
-            for _ in range(5):
-                times = [time.process_time()]
-                chunk_set = indexing.cut(Source(document), spec, models)
-                times.append(time.process_time())
-                there = pickle.dumps(document)
-                times.append(time.process_time())
-                pickle.loads(there)
-                times.append(time.process_time())
-                back = pickle.dumps(chunk_set)
-                times.append(time.process_time())
-                pickle.loads(back)
-                times.append(time.process_time())
-                rows.append(np.diff(times) * 1000)
-            cut, send, unpack, pack, receive = np.median(rows, axis=0)
-            print(
-                f"{size:>10,} {spec.label:<20} {len(chunk_set.chunks):>7,} {cut:>8.1f} {send:>8.1f} {unpack + pack:>13.1f} {receive:>8.1f}"
-            )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=2000)
@@ -295,18 +259,12 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--workers", type=int, default=0, help="Dask worker processes; 0: everything in this process")
     parser.add_argument(
-        "--cutting", action="store_true", help="only measure what a process pool for cutting could save"
-    )
-    parser.add_argument(
         "--search", type=int, metavar="N", help="only measure searches of the embedded index, over N random vectors"
     )
     options = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     if options.search:
         search_only(options.search)
-        return
-    if options.cutting:
-        cutting()
         return
     run(options.documents, options.characters, options.questions, options.workers)
 

@@ -36,6 +36,7 @@ import numpy as np
 
 from benchmarks import texts
 from benchmarks.api_load import STRATEGIES, app
+from benchmarks.dashboard import cpu_seconds
 from benchmarks.scale import question_file
 from benchmarks.scale_memory import resident
 from benchmarks.streamlit_client import Session, SessionError
@@ -220,28 +221,31 @@ class Reader:
         await self._change(figures, "choose a row", history__table={"rows": [self._random.randrange(FINISHED)]})
 
 
-class Memory:
-    """Memory of what this process has started, the app and its readers, in MB, every half second."""
+class Watch:
+    """Memory and CPU time of what this process has started, the app and its readers, every half second."""
 
     def __init__(self) -> None:
-        self.own: dict[str, list[float]] = defaultdict(list)
-        """Allocated, by part of the run."""
-        self.mapped: dict[str, list[float]] = defaultdict(list)
         self.part = ""
+        self._points: dict[str, list[tuple[float, float, float, float]]] = defaultdict(list)
+        """By part of the run: (time, CPU seconds, MB allocated, MB mapped from files)."""
 
-    async def watch(self) -> None:
+    async def look(self) -> None:
         while True:
-            found = [resident(pid) for pid in await asyncio.to_thread(started)]
-            self.own[self.part].append(sum(each.own for each in found))
-            self.mapped[self.part].append(sum(each.mapped for each in found))
+            pids = await asyncio.to_thread(started)
+            found = [resident(pid) for pid in pids]
+            own, mapped = sum(each.own for each in found), sum(each.mapped for each in found)
+            self._points[self.part].append((time.perf_counter(), sum(map(cpu_seconds, pids)), own, mapped))
             await asyncio.sleep(0.5)
 
     def show(self) -> None:
         print(
-            f"memory of the app and its readers, MB\n{'':20}{'own: first':>12}{'last':>8}{'peak':>8}{'mapped: last':>14}"
+            "the app and its readers: memory allocated at first, at last and at most, mapped files at last, cores in use"
         )
-        for part, own in self.own.items():
-            print(f"  {part:<18}{own[0]:>12.0f}{own[-1]:>8.0f}{max(own):>8.0f}{self.mapped[part][-1]:>14.0f}")
+        for part, points in self._points.items():
+            (began, cpu, first, _), (ended, cpu_then, last, mapped) = points[0], points[-1]
+            cores = (cpu_then - cpu) / max(ended - began, 1e-9)
+            peak = max(own for _, _, own, _ in points)
+            print(f"  {part:<18}{first:>6.0f}{last:>6.0f}{peak:>6.0f} MB {mapped:>6.0f} MB {cores:>6.2f}")
 
 
 def started() -> set[int]:
@@ -361,24 +365,24 @@ async def readers(
 
 async def measure(options: argparse.Namespace) -> int:
     os.environ["BENCHMARKS_AT_ONCE"] = str(options.benchmarks)
-    memory = Memory()
+    watch = Watch()
     with tempfile.TemporaryDirectory(prefix="sessions-") as folder:
         async with app(folder) as address, httpx2.AsyncClient(base_url=f"{address}/api/v1", timeout=300) as client:
-            watching = asyncio.create_task(memory.watch())
-            memory.part = "started"
+            watching = asyncio.create_task(watch.look())
+            watch.part = "started"
             began = time.perf_counter()
             finished, plans = await corpus(client, options.benchmarks)
             print(f"corpus and {FINISHED} finished benchmarks: {time.perf_counter() - began:.0f} s")
-            memory.part = "corpus"
+            watch.part = "corpus"
             await readers(address, options.sessions, finished, [], 0.2, 2)
-            memory.part = "sessions alone"
+            watch.part = "sessions alone"
             alone = await readers(address, options.sessions, finished, [], options.think, options.alone)
             benchmarks = Benchmarks(client, plans)
-            memory.part = "benchmarks alone"
+            watch.part = "benchmarks alone"
             await benchmarks.start()
             keeping = asyncio.create_task(benchmarks.keep())
             without = await rate(benchmarks, asyncio.sleep(options.alone / 2))
-            memory.part = "both"
+            watch.part = "both"
             both = Figures()
 
             async def walk() -> None:
@@ -389,7 +393,7 @@ async def measure(options: argparse.Namespace) -> int:
 
             beside = await rate(benchmarks, walk())
             load = os.getloadavg()[0]
-            memory.part = "afterwards"
+            watch.part = "afterwards"
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
             cells = await benchmarks.cells()
@@ -402,7 +406,7 @@ async def measure(options: argparse.Namespace) -> int:
         f"benchmarks: at least {benchmarks.fewest} running at once, {cells:,} answers scored, {benchmarks.ended} ended; "
         f"{without:.0f} answers a second alone, {beside:.0f} beside the sessions"
     )
-    memory.show()
+    watch.show()
     errors = [*alone.errors, *both.errors, *benchmarks.failed]
     if benchmarks.fewest < options.benchmarks:
         errors.append(f"only {benchmarks.fewest} benchmarks were running at once")
