@@ -71,10 +71,16 @@ def token_histogram(chunk_sets: Sequence[ChunkSet], place: int) -> alt.LayerChar
         .mark_bar(color=strategy_color(each.spec.strategy_name))
         .encode(
             x=alt.X("start:Q", scale=scale, title="tokens per chunk"),
-            x2="to:Q",
+            x2=alt.X2("to:Q"),
             y=alt.Y("share:Q", title="share of its chunks", axis=alt.Axis(format=".0%", tickCount=4)),
             y2=alt.datum(0),
-            tooltip=["spec", "from", "to", "chunks", alt.Tooltip("share:Q", format=".1%")],
+            tooltip=[
+                alt.Tooltip("spec"),
+                alt.Tooltip("from"),
+                alt.Tooltip("to"),
+                alt.Tooltip("chunks"),
+                alt.Tooltip("share:Q", format=".1%"),
+            ],
         )
     )
     median = float(np.median([chunk.token_count for chunk in each.chunks])) if each.chunks else 0.0
@@ -90,7 +96,7 @@ def _rule(at: float, words: str, scale: alt.Scale, end: float, row: int = 0) -> 
     line = base.mark_rule(color=GREY, strokeWidth=2, strokeDash=[5, 4] if row else [1, 0])
     left = at <= 0.7 * end
     text = base.mark_text(color=GREY, align="left" if left else "right", dx=4 if left else -4, y=-14 + 14 * row - 6)
-    return line + text.encode(text="what:N")
+    return line + text.encode(text=alt.Text("what:N"))
 
 
 CURVE_POINTS = 1500
@@ -114,7 +120,7 @@ def similarity_curve(curve: SimilarityCurve, name: str) -> alt.LayerChart:
     points = (
         alt.Chart(frame[frame["cut"]])
         .mark_point(color="#D55E00", filled=True, size=28)
-        .encode(x=x, y=y, tooltip=["offset", alt.Tooltip("similarity:Q", format=".3f")])
+        .encode(x=x, y=y, tooltip=[alt.Tooltip("offset"), alt.Tooltip("similarity:Q", format=".3f")])
     )
     threshold = alt.Chart(pd.DataFrame({"similarity": [curve.threshold]})).mark_rule(color=GREY, strokeDash=[5, 4])
     return alt.layer(line, points, threshold.encode(y=y)).properties(height=220)
@@ -153,16 +159,16 @@ def icicle(document: Document) -> alt.Chart:
         .mark_rect(stroke="white", strokeWidth=0.6)
         .encode(
             x=alt.X("start:Q", title="character", scale=alt.Scale(domain=[0, max(1, len(document.text))], nice=False)),
-            x2="end:Q",
+            x2=alt.X2("end:Q"),
             y=alt.Y("depth:Q", title=None, scale=alt.Scale(reverse=True, nice=False), axis=None),
-            y2="below:Q",
+            y2=alt.Y2("below:Q"),
             color=alt.Color(
                 "kind:N",
                 title=None,
                 scale=alt.Scale(domain=kinds, range=["#8A8A8A", "#0072B2", "#56B4E9", "#E69F00"]),
                 legend=alt.Legend(orient="bottom"),
             ),
-            tooltip=["node", "kind", "start", "end"],
+            tooltip=[alt.Tooltip("node"), alt.Tooltip("kind"), alt.Tooltip("start"), alt.Tooltip("end")],
         )
         .properties(height=220)
     )

@@ -50,7 +50,13 @@ def heat_map(frame: pd.DataFrame) -> alt.LayerChart:
     cells = base.mark_rect(stroke="#8A8A8A").encode(
         color=alt.condition("datum.shade === null", alt.value("#BBBBBB"), shade),
         strokeWidth=alt.condition(pick, alt.value(3), alt.value(0.3)),
-        tooltip=["strategy", "title", "shown", "n", "not scored"],
+        tooltip=[
+            alt.Tooltip("strategy"),
+            alt.Tooltip("title"),
+            alt.Tooltip("shown"),
+            alt.Tooltip("n"),
+            alt.Tooltip("not scored"),
+        ],
     )
     # The slanted title of the last column leans out of the chart.
     room = {"left": 5, "top": 5, "right": 45, "bottom": 5}
@@ -61,8 +67,10 @@ def _numbers(base: alt.Chart) -> alt.LayerChart:
     """The column `shown` over cells shaded by `shade`; where there is no cell the text stands on the page, light or dark."""
     known = base.transform_filter("isValid(datum.shade)").mark_text()
     return alt.layer(
-        known.encode(text="shown:N", color=alt.condition("datum.shade > 0.55", alt.value("white"), alt.value("black"))),
-        base.transform_filter("!isValid(datum.shade)").mark_text(color=GREY).encode(text="shown:N"),
+        known.encode(
+            text=alt.Text("shown:N"), color=alt.condition("datum.shade > 0.55", alt.value("white"), alt.value("black"))
+        ),
+        base.transform_filter("!isValid(datum.shade)").mark_text(color=GREY).encode(text=alt.Text("shown:N")),
     )
 
 
@@ -79,7 +87,8 @@ def spread_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
     )
     shade = alt.Color("shade:Q", scale=alt.Scale(domain=[0, 1], range=["#DCE9F2", "#0072B2"]), legend=None)
     cells = base.mark_rect(stroke="#8A8A8A", strokeWidth=0.3).encode(
-        color=shade, tooltip=["strategy", "scores", "questions", "shown"]
+        color=shade,
+        tooltip=[alt.Tooltip("strategy"), alt.Tooltip("scores"), alt.Tooltip("questions"), alt.Tooltip("shown")],
     )
     return alt.layer(cells, _numbers(base)).properties(height=CELL * frame["strategy"].nunique() + 70)
 
@@ -99,9 +108,11 @@ def forest_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
     name = f"difference in {in_sentence(title)}, 95 % interval"
     x = alt.X("difference:Q", title=name)
     zero = (
-        alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(color=GREY, strokeDash=[4, 4]).encode(x="difference:Q")
+        alt.Chart(pd.DataFrame({"difference": [0.0]}))
+        .mark_rule(color=GREY, strokeDash=[4, 4])
+        .encode(x=alt.X("difference:Q"))
     )
-    bars = base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q", title=name), x2="high:Q")
+    bars = base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q", title=name), x2=alt.X2("high:Q"))
     points = base.mark_point(filled=True, size=110, opacity=1).encode(
         x=x,
         shape=alt.Shape(
@@ -110,7 +121,14 @@ def forest_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
             scale=alt.Scale(domain=looks, range=["triangle-up", "circle", "triangle-down"]),
             legend=alt.Legend(orient="bottom", labelExpr="slice(datum.label, 2)"),
         ),
-        tooltip=["strategy", alt.Tooltip("difference:Q", format="+.3f"), "low", "high", "adjusted p", "questions"],
+        tooltip=[
+            alt.Tooltip("strategy"),
+            alt.Tooltip("difference:Q", format="+.3f"),
+            alt.Tooltip("low"),
+            alt.Tooltip("high"),
+            alt.Tooltip("adjusted p"),
+            alt.Tooltip("questions"),
+        ],
     )
     return alt.layer(zero, bars, points).properties(height=CELL * max(1, len(frame)) + 140)
 
@@ -126,20 +144,27 @@ def pareto_plot(frame: pd.DataFrame, quality: str, cost: str) -> alt.LayerChart:
     frontier = (
         alt.Chart(frame[frame["frontier"] == "yes"])
         .mark_line(interpolate="step-after", color=GREY, strokeDash=[5, 4])
-        .encode(x=x, y="quality:Q")
+        .encode(x=x, y=alt.Y("quality:Q"))
     )
-    bars = base.mark_rule(strokeWidth=1.5).encode(x=x, y=alt.Y("low:Q", title=quality), y2="high:Q", color=color)
+    bars = base.mark_rule(strokeWidth=1.5).encode(
+        x=x, y=alt.Y("low:Q", title=quality), y2=alt.Y2("high:Q"), color=color
+    )
     points = base.mark_point(filled=True, size=120, opacity=1).encode(
         x=x,
         y=alt.Y("quality:Q", title=quality, scale=alt.Scale(zero=False)),
         color=color,
         shape=shape,
-        tooltip=["strategy", alt.Tooltip("cost:Q", format=",.4~g"), alt.Tooltip("quality:Q", format=".3f"), "frontier"],
+        tooltip=[
+            alt.Tooltip("strategy"),
+            alt.Tooltip("cost:Q", format=",.4~g"),
+            alt.Tooltip("quality:Q", format=".3f"),
+            alt.Tooltip("frontier"),
+        ],
     )
     names = [
         base.transform_filter(f"datum.corner == {number}")
         .mark_text(align="left" if side > 0 else "right", baseline="middle", dx=9 * side, dy=down, color=GREY)
-        .encode(x=x, y="quality:Q", text="strategy:N")
+        .encode(x=x, y=alt.Y("quality:Q"), text=alt.Text("strategy:N"))
         for number, (side, down) in enumerate(CORNERS)
     ]
     return alt.layer(frontier, bars, points, *names).properties(height=PARETO_HEIGHT)
@@ -197,14 +222,14 @@ def budget_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
     color, shape = _look(frame)
     x = alt.X("tokens:Q", title="tokens of retrieved text", scale=alt.Scale(domain=[400, 6200], nice=False))
     y = alt.Y("recall:Q", title=title, scale=alt.Scale(zero=False))
-    base = alt.Chart(frame).encode(x=x, y=y, color=color, detail="strategy:N")
+    base = alt.Chart(frame).encode(x=x, y=y, color=color, detail=alt.Detail("strategy:N"))
     ends = frame[frame["tokens"] == frame["tokens"].max()].sort_values("recall")
     gap = 0.055 * float(frame["recall"].max() - frame["recall"].min())
     named = alt.Chart(ends.assign(place=_apart(ends["recall"].tolist(), gap), tokens=LABELS_AT))
-    keys = named.mark_point(filled=True, size=60, opacity=1).encode(x=x, y="place:Q", color=color, shape=shape)
-    names = named.mark_text(align="left", dx=9, color=GREY).encode(x=x, y="place:Q", text="strategy:N")
+    keys = named.mark_point(filled=True, size=60, opacity=1).encode(x=x, y=alt.Y("place:Q"), color=color, shape=shape)
+    names = named.mark_text(align="left", dx=9, color=GREY).encode(x=x, y=alt.Y("place:Q"), text=alt.Text("strategy:N"))
     points = base.mark_point(filled=True, size=60).encode(
-        shape=shape, tooltip=["strategy", "tokens", alt.Tooltip("recall:Q", format=".3f")]
+        shape=shape, tooltip=[alt.Tooltip("strategy"), alt.Tooltip("tokens"), alt.Tooltip("recall:Q", format=".3f")]
     )
     return alt.layer(base.mark_line(), points, keys, names).properties(height=320)
 
@@ -235,7 +260,7 @@ def latency_plot(frame: pd.DataFrame, phase: str) -> alt.Chart:
                 legend=alt.Legend(orient="right"),
             ),
             order=alt.Order("stage_order:Q"),
-            tooltip=["strategy", "stage", alt.Tooltip("seconds:Q", format=".4f")],
+            tooltip=[alt.Tooltip("strategy"), alt.Tooltip("stage"), alt.Tooltip("seconds:Q", format=".4f")],
         )
         .transform_calculate(stage_order=f"indexof({stages}, datum.stage)")
         .properties(height=CELL * max(1, own["strategy"].nunique()) + 60)

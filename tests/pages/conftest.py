@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import runtime
+from app import figures, runtime
 from engine import Workbench
 from engine.settings import Settings
 from tests.conftest import ROOT
@@ -26,6 +26,12 @@ def workbench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
         runtime.close()
         yield runtime.workbench(Settings(data_dir=tmp_path_factory.mktemp("data")))
         runtime.close()
+
+
+@pytest.fixture(autouse=True)
+def valid_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chart that is not valid Vega-Lite fails the test that draws it."""
+    monkeypatch.setattr(figures, "VALIDATE", True)
 
 
 @pytest.fixture
