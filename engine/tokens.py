@@ -186,7 +186,7 @@ _AFTER_WORD = "\t\n\r !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~、。，；：？！（
 _SEARCH = 256
 """Characters searched for a seam from each edge of a slice; without one the slice is counted whole."""
 _NEAR = 32
-"""Characters searched for a space first, most of which are seams: that takes a tenth of the time."""
+"""Characters searched for a space before any other seam."""
 _MOST_EDGES = 1 << 13
 """Edges kept at once: bounds the memory."""
 _SEGMENT = 1 << 19
@@ -435,10 +435,17 @@ class TokenMap:
     def _parted(self, start: int, end: int) -> tuple[int, int, int]:
         """Tokens of the span's edges, encoded on their own, and the first and last seam, between which the whole text's tokens count."""
         text = self._clean
-        first = self._seam_from(start, end)
-        if first is None:
-            return self._count(text[start:end]), start, start
-        last = self._seam_back(first, end)
+        # Nearly all spans have a space near their start and at their end, which is found in a tenth of a search's time.
+        first = text.find(" ", start + 1, min(end, start + _NEAR)) if start else 0
+        if first < 0 or (start and text[first - 1].isspace()):
+            seam = self._seam_from(start, end)
+            if seam is None:
+                return self._count(text[start:end]), start, start
+            first = seam
+        if end - 1 > first and text[end - 1] == " " and not text[end - 2].isspace():
+            last = end - 1
+        else:
+            last = self._seam_back(first, end)
         edges = self._edge(text[start:first]) if first > start else 0
         if last < end:
             edges += self._edge(text[last:end])
@@ -453,21 +460,13 @@ class TokenMap:
         return known
 
     def _seam_from(self, start: int, end: int) -> int | None:
-        """A seam near the start of the slice, or None when there is none."""
-        text = self._clean
-        if start == 0:
-            return start
-        space = text.find(" ", start + 1, min(end, start + _NEAR))
-        if space > 0 and not text[space - 1].isspace():
-            return space
-        seam = _NEXT_SEAM.search(text, start, min(end, start + _SEARCH))
+        """The first seam of the slice, or None when there is none near its start."""
+        seam = _NEXT_SEAM.search(self._clean, start, min(end, start + _SEARCH))
         return None if seam is None else seam.start()
 
     def _seam_back(self, first: int, end: int) -> int:
         """The last seam of the slice that is not before `first`, itself a seam."""
         text = self._clean
-        if end - 1 > first and text[end - 1] == " " and not text[end - 2].isspace():
-            return end - 1
         if end == len(text) or (end > first and _is_seam(text, end)):
             return end
         seam = _LAST_SEAM.match(text, max(first + 1, end - _SEARCH), end)

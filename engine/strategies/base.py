@@ -332,16 +332,17 @@ def _complete(pieces: Sequence[Piece], spans: Sequence[Span], source: Source, sp
 
 
 _FIELDS = set(Chunk.model_fields)
+_set_values, _set_fields, _set_extra, _set_private = (
+    BaseModel.__dict__[slot].__set__
+    for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
 
 
 def _chunk(values: dict[str, Any]) -> Chunk:
     """A chunk of values known to be valid. What `model_construct` does, without its look at every field for every chunk."""
     chunk = Chunk.__new__(Chunk)
-    _set(chunk, "__dict__", values)
-    _set(chunk, "__pydantic_fields_set__", _FIELDS)
-    _set(chunk, "__pydantic_extra__", None)
-    _set(chunk, "__pydantic_private__", None)
+    _set_values(chunk, values)
+    _set_fields(chunk, _FIELDS)
+    _set_extra(chunk, None)
+    _set_private(chunk, None)
     return chunk
-
-
-_set = object.__setattr__

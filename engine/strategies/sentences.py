@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 
 from engine.models import Span
@@ -76,14 +77,22 @@ _PLAIN = (
     rf"|(?<=\s[a-z]{{3}}\.)(?<!(?:{_shortened(3)})\.)"
     rf"|(?<=\s[a-z]{{2}}\.)(?<!(?:{_shortened(2)})\.))\s++(?=[A-Z0-9#|-])"
 )
-# Every repeat is possessive, so a run of stops or of white space is read once. The first stop stands outside the repeat:
-# the search for one character out of a set is twice as fast as that for a repeat.
-_STOP = re.compile(
-    rf"[{_STOPS}](?:{_PLAIN}"
-    rf"|([{_STOPS}]*+)"
-    r"([\"'”’»›)\]}」』》）*_`]*+(?:\[\^?\w{1,8}\])*+)"
-    r"(\s*+))"
-)
+
+
+@cache
+def _stop(first: str) -> re.Pattern[str]:
+    """A run of stops that begins with `first`, what closes after it, and white space.
+
+    One pattern for each stop, because looking for one letter is five times as fast as looking for one out of a set. Every
+    repeat is possessive, so a run of stops or of white space is read once.
+    """
+    return re.compile(
+        rf"{re.escape(first)}(?<![{_STOPS}].)(?:{_PLAIN}"
+        rf"|([{_STOPS}]*+)"
+        r"([\"'”’»›)\]}」』》）*_`]*+(?:\[\^?\w{1,8}\])*+)"
+        r"(\s*+))"
+    )
+
 
 _BEGINNERS = _words(
     """
@@ -122,7 +131,7 @@ def sentence_starts(text: str, start: int, end: int) -> list[int]:
     """Where a sentence begins, strictly inside the span, which is read on its own. Ascending."""
     part = text[start:end]
     blank = len(part) - len(part.lstrip())
-    # Nearly in order already, so that sorting takes no time; a set would be out of order.
+    # A few runs in order, which are sorted in no time; a set would mix them.
     found = sorted([*_after_stops(part), *_at_lines(part), len(part)])
     return [
         start + place
@@ -141,28 +150,31 @@ def _at_lines(text: str) -> Iterator[int]:
 
 
 def _after_stops(text: str) -> Iterator[int]:
+    """Where a sentence begins after a stop. Ascending for each kind of stop."""
     length = len(text)
-    for found in _STOP.finditer(text):
-        place = found.end()
-        if found.lastindex is None:
-            # Told by the pattern, without a call of Python.
-            yield place
+    for stop in _STOPS:
+        if stop not in text:
             continue
-        if place == length:
-            return
-        more, closing, space = found.groups()
-        if space and text[place].islower():
-            continue
-        stop = found.start()
-        stops = text[stop] + more
-        if stops[0] in _FULL_WIDTH:
-            if _ends_full_width(text, found):
+        for found in _stop(stop).finditer(text):
+            place = found.end()
+            # Where it is told by the pattern, no group took part.
+            if found.lastindex is None or (place < length and _begins_after(text, found)):
                 yield place
-        elif space:
-            if _ends(text, stop, stops, place):
-                yield place
-        elif stops == "." and not closing and _runs_on(text, stop):
-            yield place
+
+
+def _begins_after(text: str, found: re.Match[str]) -> bool:
+    """Whether a sentence begins at the end of a match of `_stop`, which is before the text's end."""
+    place = found.end()
+    more, closing, space = found.groups()
+    if space and text[place].islower():
+        return False
+    stop = found.start()
+    stops = text[stop] + more
+    if stops[0] in _FULL_WIDTH:
+        return _ends_full_width(text, found)
+    if space:
+        return _ends(text, stop, stops, place)
+    return stops == "." and not closing and _runs_on(text, stop)
 
 
 def _ends_full_width(text: str, found: re.Match[str]) -> bool:
