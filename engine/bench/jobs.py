@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from engine import ids
@@ -61,7 +61,6 @@ class JobRunner:
         self._most = {KIND: at_once, OVERNIGHT: OVERNIGHT_AT_ONCE}
         self._look_seconds = lease_seconds
         self._is_shared = False
-        self._adding = threading.Lock()
         self._holder = ids.new_id()
         self._wake = threading.Condition()
         self._closing = False
@@ -70,7 +69,7 @@ class JobRunner:
 
     def submit(self, experiment: Experiment, owner: str = "") -> Job:
         """Store an experiment and queue it; its job has the experiment's id. Raises Busy; nothing is stored then."""
-        with self._adding:
+        with self._one_at_a_time():
             self._check_room(owner)
             self._store.create_experiment(experiment, NewJob(_kind(experiment), owner))
         self.start()
@@ -110,8 +109,8 @@ class JobRunner:
 
     def resume(self, experiment_id: str, owner: str = "") -> Job:
         """Queue an ended experiment again: what is missing is done, what failed is tried again. Raises NotFound, Busy."""
-        experiment = self._store.experiment(experiment_id, queries=False)
-        with self._adding:
+        with self._one_at_a_time():
+            experiment = self._store.experiment(experiment_id, queries=False)
             try:
                 job = self._store.job(experiment_id)
             except NotFound:
@@ -125,6 +124,10 @@ class JobRunner:
             self._store.requeue_experiment(experiment_id, NewJob(_kind(experiment), owner))
         self.start()
         return self._store.job(experiment_id)
+
+    def _one_at_a_time(self) -> AbstractContextManager[None]:
+        """While something is queued, in whichever process: else more might be queued than there is room for, or the same experiment twice."""
+        return self._store.exclusive("queue")
 
     def _is_over(self, job: Job) -> bool:
         """Whether a foreground job that counts as running ended without being able to say so."""

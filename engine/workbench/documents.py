@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,10 +76,11 @@ class Documents(Parts):
             began = time.perf_counter()
 
     def _keep(self, document: Document, data: bytes, parse_seconds: float) -> Added:
-        own_id = self._store.own_document_id(document)
-        document = document.model_copy(update={"document_id": own_id, "parse_seconds": parse_seconds})
-        self._folder.add_original(data)
-        is_new = self._store.add_document(document)
+        with self._one_at_a_time(document.sha256):
+            own_id = self._store.own_document_id(document)
+            document = document.model_copy(update={"document_id": own_id, "parse_seconds": parse_seconds})
+            self._folder.add_original(data)
+            is_new = self._store.add_document(document)
         return Added(document.info, existed=not is_new)
 
     def documents(self) -> list[DocumentInfo]:
@@ -112,14 +114,19 @@ class Documents(Parts):
     def delete_document(self, document_id: str) -> Deletion:
         """Remove a document, its chunks in every collection, and its original. Experiments stay. Raises NotFound."""
         deletion = self.deletion(document_id)
-        for state in self._store.delete_document(document_id):
-            self._index.delete(collection_name(state.strategy_name), document_id=document_id)
-        self._store.forget_index(document_id=document_id)
-        if not self._store.document_ids_of(deletion.document.sha256):
-            self._folder.remove_original(deletion.document.sha256)
+        with self._one_at_a_time(deletion.document.sha256):
+            for state in self._store.delete_document(document_id):
+                self._index.delete(collection_name(state.strategy_name), document_id=document_id)
+            self._store.forget_index(document_id=document_id)
+            if not self._store.document_ids_of(deletion.document.sha256):
+                self._folder.remove_original(deletion.document.sha256)
         with self._lock:
             self._sources.pop(document_id, None)
         return deletion
+
+    def _one_at_a_time(self, sha256: str) -> AbstractContextManager[None]:
+        """While what an original gave is added or removed, in whichever process: else what one user adds would go with what another deletes."""
+        return self._store.exclusive("original", sha256)
 
     def _source(self, document_id: str) -> Source:
         self._store.require_readable("document", document_id)

@@ -16,6 +16,7 @@ from engine.errors import BudgetExceeded, Busy, NotAllowed, NotFound
 from engine.models import Document
 from engine.records import Experiment, Plan
 from engine.settings import Settings, load_settings
+from engine.store.owned import OwnedStore
 from tests.engine.bench import killing
 from tests.fake_openai import FakeOpenAI
 
@@ -466,3 +467,26 @@ def finished(workbench: Workbench, plan: Plan) -> Experiment:
 
 def _cost(experiment: Experiment) -> float:
     return sum(result.usage.cost_usd or 0.0 for result in experiment.results)
+
+
+@pytest.mark.parametrize("moment", ["disclaim", "document_ids_of"])
+def test_what_one_user_adds_while_another_deletes_it_is_there_afterwards(
+    ann: Workbench, ben: Workbench, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    document_id = ann.add_document(LAW, "law.md").document.document_id
+    adding = threading.Thread(target=ben.add_document, args=(LAW, "law.md"))
+    before = getattr(OwnedStore, moment)
+
+    def while_another_adds(store: OwnedStore, *what: str) -> object:
+        found = before(store, *what)
+        if adding.ident is None:
+            adding.start()
+            adding.join(0.5)
+        return found
+
+    monkeypatch.setattr(OwnedStore, moment, while_another_adds)
+    ann.delete_document(document_id)
+    adding.join()
+    (kept,) = ben.documents()
+    assert ben.original(kept.document_id) == LAW
+    assert not ann.documents()
