@@ -93,7 +93,7 @@ def one(summary: ExperimentSummary) -> None:
     if summary.headline:
         st.text(summary.headline)
     fixed = not sharing.may_change(workbench, "experiment", summary.experiment_id)
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Open", type="primary", icon=":material/open_in_new:", key="history.open"):
             state.choose(state.EXPERIMENT, summary.experiment_id)
             st.switch_page("../pages/benchmark.py", query_params={state.EXPERIMENT: summary.experiment_id})

@@ -189,7 +189,7 @@ if current is not None:
             st.dataframe(
                 tables.original(document), hide_index=True, alt="The original and what the file says of itself"
             )
-            with st.container(horizontal=True):
+            with st.container(horizontal=True, vertical_alignment="center"):
                 st.download_button(
                     "Download the original",
                     lambda: workbench.original(document.document_id),
@@ -299,7 +299,7 @@ def editor(question_set: QuestionSet) -> None:
         alt="Questions, editable",
     )
     fixed = not sharing.may_change(workbench, "question set", question_set.question_set_id)
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Save changes", type="primary", key="upload.save", icon=":material/save:", disabled=fixed):
             with guard():
                 saved = workbench.edit_question_set(question_set.question_set_id, tables.edited_rows(changed))
