@@ -9,7 +9,7 @@ import streamlit as st
 from app import jobs, reconnect, sign_in, state
 from app.states import bench, guard
 from app.text import plain
-from engine import Workbench
+from engine import Workbench, pace
 
 HERE = Path(__file__).resolve().parent
 PAGES = HERE.parent / "pages"
@@ -72,4 +72,5 @@ with st.sidebar:
         jobs.chip(workbench)
     reconnect.watch()
 
-page.run()
+with pace.first():
+    page.run()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+from engine import pace
 from engine.bench.closed_book import ClosedBook
 from engine.bench.open_spec import Indexes, OpenSpec
 from engine.executor.base import Asked, Unit
@@ -19,7 +20,7 @@ class LocalExecutor:
     to another process and its chunks back costs a fifth to nine tenths of cutting it (`docs/SCALING.md`).
 
     `turns`: units of all runs that are worked on at once; None: as many as runs bring. Where nothing waits for a server, more of them than
-    there are cores are not faster, and whoever opens a page has to wait behind all of them.
+    there are cores are not faster, and whoever opens a page has to wait behind all of them. Each gives way to pages first.
     """
 
     batch = 1
@@ -32,18 +33,25 @@ class LocalExecutor:
     def index(
         self, indexes: Indexes, documents: Sequence[DocumentRef], place: int, stopping: Callable[[], bool]
     ) -> tuple[float | None, Exception | None]:
-        with self._turn:
+        with self._at_work():
             return indexes.add(documents[place])
 
     def ask(
         self, opened: OpenSpec | ClosedBook, units: Sequence[Unit], stopping: Callable[[], bool]
     ) -> Iterator[Asked]:
         for unit in units:
-            with self._turn:
+            with self._at_work():
                 if stopping():
                     return
                 cell, error = opened.ask(unit.question, unit.repeat, unit.seed)
             yield Asked(cell, error, stored=False)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        with self._turn:
+            if self.turns is not None:
+                pace.give_way()
+            yield
 
     def release(self, experiment_id: str) -> None:
         """Nothing is begun ahead."""
