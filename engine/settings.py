@@ -167,7 +167,7 @@ class Settings(BaseSettings):
     port: int = Field(8501, ge=1, le=65535, description="Port the app listens on.")
     api_keys: SecretStr | None = Field(
         None,
-        description="Keys of the REST API as `name:sha256`, separated by commas; `python -m engine api-key NAME` makes one. Required unless HOST is a loopback address.",
+        description="Keys of the REST API as `name:sha256`, separated by commas; `python -m engine api-key NAME` makes one. Required unless HOST is a loopback address and nobody signs in.",
     )
     api_user_header: str | None = Field(
         None,
