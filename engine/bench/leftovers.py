@@ -13,6 +13,7 @@ from engine.errors import ModelCallFailed, UserError
 from engine.providers.base import Models
 from engine.providers.cache import CachedChat
 from engine.store import Store
+from engine.store.batches import STORED
 from engine.store.records import Batch
 
 if TYPE_CHECKING:
@@ -51,14 +52,19 @@ def provider_of(chats: Mapping[str, CachedChat], model: str) -> BatchChat:
     return BatchChat(chat.inner)
 
 
-def put_away(store: Store, provider: BatchChat, batch: Batch, state: BatchState, *, forget: bool) -> None:
+def put_away(store: Store, provider: BatchChat, batch: Batch, state: BatchState, *, forget: bool) -> bool:
     """Have the files of a batch that has ended deleted at the provider. Its answers are stored first as they are, for a run that is resumed;
-    with `forget`, or where it was refused as a whole, it goes without."""
-    if not forget and state.state != "failed":
+    with `forget`, or where it was refused as a whole, it goes without. Returns whether the provider holds no file any more."""
+    forget = forget or state.state == "failed"
+    if not forget and batch.state not in STORED:
         store.fetch_batch(batch.batch_id, {key: json.dumps(row) for key, row in provider.rows(state).items()})
-    provider.clear(state)
-    if forget or state.state == "failed":
+    if not provider.clear(state):
+        return False
+    if forget:
         store.drop_batch(batch.batch_id)
+    else:
+        store.clear_batch(batch.batch_id)
+    return True
 
 
 def server_of(chat: CachedChat) -> str:
@@ -131,7 +137,7 @@ class Leftovers:
             self._store.drop_batch(batch.batch_id)
             return True
         if state.ended:
-            put_away(self._store, provider, batch, state, forget=is_deleted)
-        elif is_deleted and state.state != "cancelling":
+            return put_away(self._store, provider, batch, state, forget=is_deleted)
+        if is_deleted and state.state != "cancelling":
             provider.cancel(provider_id)
-        return state.ended
+        return False

@@ -24,7 +24,7 @@ from engine.providers.base import NO_USAGE, ChatModel, ChatReply, ChatRequest, M
 from engine.providers.cache import CachedChat
 from engine.records import Plan, QuestionResult
 from engine.store import Store
-from engine.store.batches import FETCHED, READ
+from engine.store.batches import ANSWERED, FETCHED, KEPT, READ
 from engine.store.records import Batch, BatchCall
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Overnight:
         self._store.forget_batch_calls(self._experiment_id)
 
     def _open(self) -> list[Batch]:
-        return [each for each in self._store.batches(self._experiment_id) if each.state != READ]
+        return [each for each in self._store.batches(self._experiment_id) if each.state not in (ANSWERED, READ)]
 
     def _take_up(self) -> None:
         """Batches that an earlier process was sending when it ended: the server knows whether it has them."""
@@ -267,7 +267,7 @@ class Overnight:
                     done[batch.batch_id] = self._look(batch)
                     silent = 0.0
                 except ModelCallFailed as error:
-                    if any(each.batch_id == batch.batch_id and each.state == FETCHED for each in self._open()):
+                    if any(each.batch_id == batch.batch_id and each.state in (FETCHED, KEPT) for each in self._open()):
                         # Whoever clears up after runs that nobody carries out was faster.
                         continue
                     if error.cause not in _OUT_OF_REACH or silent > LONGEST_HOURS * 3600:
@@ -286,13 +286,15 @@ class Overnight:
     def _look(self, batch: Batch) -> int:
         """One look at a batch; its replies are stored when it has ended. Returns the calls that have ended."""
         provider = self._provider(batch.model)
-        if batch.state == FETCHED:
+        if batch.state in (FETCHED, KEPT):
             self._keep(batch, {key: json.loads(row) for key, row in self._stored_rows(batch)})
+            if batch.state == KEPT:
+                self._store.clear_batch(batch.batch_id)
             return batch.calls
         state = provider.state(batch.provider_id or "")
         if state.state == "failed":
-            self._store.drop_batch(batch.batch_id)
             provider.clear(state)
+            self._store.drop_batch(batch.batch_id)
             said = f" ({state.problem})" if state.problem else ""
             raise ModelCallFailed(
                 f"The provider refused a batch of {batch.calls} calls to {batch.model}{said}. Nothing of it is billed, and what is finished is kept. "
@@ -303,7 +305,8 @@ class Overnight:
             self._store.set_batch(batch.batch_id, state.state)
             return state.done
         self._keep(batch, provider.rows(state))
-        provider.clear(state)
+        if provider.clear(state):
+            self._store.clear_batch(batch.batch_id)
         return batch.calls
 
     def _stored_rows(self, batch: Batch) -> Iterator[tuple[str, str]]:
@@ -357,7 +360,9 @@ class Overnight:
         self._is_taken_back = True
         with self._best_effort():
             self._take_up()
-        batches = [batch for batch in self._open() if batch.provider_id is not None and batch.state != FETCHED]
+        batches = [
+            batch for batch in self._open() if batch.provider_id is not None and batch.state not in (FETCHED, KEPT)
+        ]
         for batch in batches:
             with self._best_effort():
                 self._provider(batch.model).cancel(batch.provider_id or "")

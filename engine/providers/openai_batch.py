@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from openai.types import Batch
 from openai.types.chat import ChatCompletion
 
-from engine.errors import CallCause, ModelCallFailed
+from engine.errors import CallCause
 from engine.providers import loop
 from engine.providers.base import ChatReply, ChatRequest
 from engine.providers.openai import BadAnswer, CallFailed
@@ -29,6 +29,8 @@ TAG = "chunkscope"
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _CREATE_TRIES = 3
 _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+_NO_SUCH = frozenset({404, 405, 501})
+"""Status of an answer to a request for what is not there or cannot be done there."""
 _PASSING = frozenset({"unavailable", "timeout", "rate_limited"})
 
 
@@ -145,15 +147,18 @@ class BatchChat:
                     found[call_id] = row
         return found
 
-    def clear(self, state: BatchState) -> None:
-        """Delete the files of a batch at the server: they hold texts of documents. A server that cannot is left as it is."""
+    def clear(self, state: BatchState) -> bool:
+        """Delete the files of a batch at the server: they hold texts of documents. Returns whether that is done; a server that deletes none is
+        left as it is."""
+        done = True
         for file in (state.input_file, state.output_file, state.error_file):
             if file is None:
                 continue
             try:
                 self._run(partial(self._connection.client.files.delete, file), tries=1)
-            except ModelCallFailed:
-                continue
+            except CallFailed as failure:
+                done &= failure.cause not in _PASSING or failure.status_code in _NO_SUCH
+        return done
 
     def _rows(self, file: str | None) -> Iterator[dict[str, Any]]:
         if file is None:

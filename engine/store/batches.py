@@ -10,12 +10,17 @@ from engine.store.database import Database, slices
 from engine.store.records import Batch, BatchCall
 from engine.store.schema import batch_calls, batches, experiments
 
+ANSWERED = "answered"
+"""State of a batch whose replies are stored and of which the provider may still hold files."""
 READ = "read"
-"""State of a batch whose replies are stored."""
+"""State of one of which it holds none any more."""
 FETCHED = "fetched"
-"""State of a batch whose answers are stored as the provider wrote them, for a run that knows what was asked to read them."""
-CLEARED = (READ, FETCHED)
-"""States of batches of which the provider holds no file any more."""
+"""State of a batch whose answers are stored as the provider wrote them, for a run that knows what was asked to read them; it may still
+hold files."""
+KEPT = "kept"
+"""State of one of which it holds none any more."""
+CLEARED = (READ, KEPT)
+STORED = (ANSWERED, FETCHED, *CLEARED)
 
 
 class BatchRecords(Database):
@@ -41,7 +46,7 @@ class BatchRecords(Database):
         """Store the answers of a batch as the provider wrote them, by the keys of its calls, unless they were read meanwhile."""
         table = batch_calls
         with self.write() as connection:
-            unread = and_(batches.c.batch_id == batch_id, batches.c.state.not_in(CLEARED))
+            unread = and_(batches.c.batch_id == batch_id, batches.c.state.not_in(STORED))
             if connection.execute(update(batches).where(unread).values(state=FETCHED)).rowcount == 0:
                 return
             for key, row in rows.items():
@@ -50,14 +55,21 @@ class BatchRecords(Database):
                 )
 
     def end_batch(self, batch_id: str, calls: Sequence[BatchCall]) -> None:
-        """Note that a batch was read, and how each of its calls ended."""
+        """Note that the replies of a batch are stored, and how each of its calls ended."""
         table = batch_calls
         with self.write() as connection:
             for call in calls:
                 values = {"status": call.status, "cost_usd": call.cost_usd, "reply": call.reply}
                 mine = and_(table.c.batch_id == batch_id, table.c.key == call.key)
                 connection.execute(update(table).where(mine).values(values))
-            connection.execute(update(batches).where(batches.c.batch_id == batch_id).values(state=READ))
+            connection.execute(update(batches).where(batches.c.batch_id == batch_id).values(state=ANSWERED))
+
+    def clear_batch(self, batch_id: str) -> None:
+        """Note that the provider holds no file any more of a batch whose answers are stored."""
+        with self.write() as connection:
+            for before, after in ((ANSWERED, READ), (FETCHED, KEPT)):
+                mine = and_(batches.c.batch_id == batch_id, batches.c.state == before)
+                connection.execute(update(batches).where(mine).values(state=after))
 
     def drop_batch(self, batch_id: str) -> None:
         """Forget a batch that was never answered, and its calls, so that they are asked again."""

@@ -12,7 +12,7 @@ from engine.errors import NotFound
 from engine.ids import new_id
 from engine.store.database import Database, column, moment
 from engine.store.records import Job, JobState
-from engine.store.schema import jobs
+from engine.store.schema import experiments, jobs
 
 LEASE_SECONDS = 60.0
 """How long a holder may stay silent, by default."""
@@ -128,10 +128,18 @@ class JobRecords(Database):
         return self._as_holder(job_id, holder, {**_WAITING, "updated_at": self.now()}) is not None
 
     def cancel_job(self, job_id: str) -> Job:
-        """Cancel a job that waits at once; ask the holder of one that runs. An ended job stays as it is. Raises NotFound."""
+        """Cancel a job that waits at once, and its experiment with it; ask the holder of one that runs. An ended job stays as it is.
+
+        Raises NotFound.
+        """
+        now = self.now()
         with self.write() as connection:
             waiting = and_(jobs.c.job_id == job_id, jobs.c.state == "queued")
-            connection.execute(update(jobs).where(waiting).values(state="cancelled", updated_at=self.now()))
+            cancelled = update(jobs).where(waiting).values(state="cancelled", updated_at=now)
+            if connection.execute(cancelled).rowcount:
+                # Nobody else will say that it ended.
+                of_job = and_(experiments.c.experiment_id == job_id, experiments.c.status == "running")
+                connection.execute(update(experiments).where(of_job).values(status="cancelled", finished_at=now))
             running = and_(jobs.c.job_id == job_id, jobs.c.state == "running")
             connection.execute(update(jobs).where(running).values(cancel_requested=True))
             return _require(connection, job_id)

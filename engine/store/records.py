@@ -98,8 +98,8 @@ class Batch(Record):
     provider_id: str | None = None
     """None: it is not known yet whether the provider has it."""
     state: str
-    """As the provider names it; `creating` before it has the batch, `fetched` when its answers are stored as it wrote them, `read` when
-    all replies are stored."""
+    """As the provider names it; `creating` before it has the batch; `answered`, `read`, `fetched` and `kept` when its answers are stored
+    (`engine/store/batches.py`)."""
     calls: int
 
 

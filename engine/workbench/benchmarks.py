@@ -175,9 +175,8 @@ class Benchmarks(Asking):
     def cancel(self, job_id: str) -> Job:
         """Ask a job to stop; what is finished is kept. Raises NotFound."""
         job = self._store.cancel_job(job_id)
-        if job.state == "cancelled" and self._store.experiment_summary(job_id).status == "running":
-            # It was waiting, so nobody else will say that it ended.
-            self._store.finish_experiment(job_id, "cancelled")
+        if job.state == "cancelled":
+            # It was waiting, so nobody else will take back what an earlier run has sent.
             self._batches(job_id).take_back(patience_seconds=0)
         return job
 

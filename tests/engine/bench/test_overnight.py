@@ -372,3 +372,18 @@ def test_batches_stay_within_the_limits_of_the_server(
 def test_an_overnight_run_needs_a_chat_model() -> None:
     with Workbench.open() as workbench, pytest.raises(BadRequest, match="Nothing was started"):
         workbench.submit(plan(workbench))
+
+
+def test_files_that_could_not_be_deleted_are_deleted_later(
+    fake_openai: FakeOpenAI, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = fake_openai.batches
+    assert batches is not None
+    with monkeypatch.context() as out_of_reach:
+        out_of_reach.setattr("engine.providers.openai_batch.BatchChat.clear", lambda *_: False)
+        experiment_id = run().experiment_id
+    assert batches.files
+    with Workbench.open() as workbench:
+        until(lambda: not workbench._store.leftover_batches())
+        assert batches.files == {}
+        assert {batch.state for batch in workbench._store.batches(experiment_id)} == {"read"}

@@ -35,19 +35,26 @@ def test_batches_of_runs_that_nobody_carries_out_are_left_until_they_are_stored(
 
     store.fetch_batch("batch of stopped", {"key of batch of stopped": "{}", "of another": "{}"})
     store.drop_batch("batch of gone")
+    assert left(store) == [("batch of stopped", False)], "the provider may still hold its files"
+    store.clear_batch("batch of stopped")
     assert left(store) == []
-    assert store.batches("stopped")[0].state == "fetched"
+    assert store.batches("stopped")[0].state == "kept"
     assert store.batch_reply("stopped", "key of batch of stopped") == "{}"
     assert [call.status for call in store.batch_calls("stopped")] == ["waiting"]
 
 
 def test_what_was_read_is_not_written_over_by_what_comes_later(store: Store) -> None:
     store.create_experiment(examples.experiment().model_copy(update={"experiment_id": "e"}))
+    store.finish_experiment("e", "cancelled")
     sent(store, "e", "b")
     (call,) = store.batch_calls("e")
     store.end_batch("b", [call.model_copy(update={"status": "ok", "reply": "the reply"})])
     store.fetch_batch("b", {call.key: "the row"})
+    assert store.batches("e")[0].state == "answered"
+    assert left(store) == [("b", False)], "the provider may still hold its files"
+    store.clear_batch("b")
     assert store.batches("e")[0].state == "read"
+    assert left(store) == []
     assert store.batch_reply("e", call.key) == "the reply"
 
 

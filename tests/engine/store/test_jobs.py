@@ -114,6 +114,19 @@ def test_an_experiment_and_its_job_are_stored_together_or_not_at_all(store: Stor
         store.experiment_summary("taken")
 
 
+def test_an_experiment_that_waits_is_cancelled_with_its_job(store: Store, clock: Clock) -> None:
+    store.create_experiment(begun("waits"), NewJob("benchmark"))
+    store.create_experiment(begun("runs"), NewJob(FOREGROUND, holder="p1"))
+    for name in ("waits", "runs"):
+        store.cancel_job(name)
+    assert store.end_orphans("gone") == 0
+    summary = store.experiment_summary("waits")
+    assert (summary.status, summary.error) == ("cancelled", None)
+    assert summary.finished_at is not None
+    assert summary.finished_at.timestamp() == clock.now
+    assert store.experiment_summary("runs").status == "running"
+
+
 def test_an_ended_experiment_is_queued_again_with_its_job(store: Store) -> None:
     store.create_experiment(begun("exp"), NewJob(FOREGROUND, "anna", holder="p1"))
     store.cancel_job("exp")
