@@ -14,6 +14,7 @@ import os
 import pickle
 import platform
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -103,7 +104,31 @@ class Took(NamedTuple):
     """Of this process, all threads, in seconds."""
     chunk: float
     """Seconds in the stage of cutting, in all threads."""
+    late_p95: float
+    """Milliseconds after which another thread of the process, such as one that draws a page, gets its turn."""
+    late_max: float
     chunks: int
+
+
+@contextmanager
+def lateness() -> Iterator[list[float]]:
+    """Milliseconds that a thread which wakes every 10 ms is late, while the block runs."""
+    late: list[float] = []
+    ended = threading.Event()
+
+    def wake() -> None:
+        while not ended.is_set():
+            due = time.perf_counter() + 0.01
+            time.sleep(0.01)
+            late.append(1000 * (time.perf_counter() - due))
+
+    thread = threading.Thread(target=wake)
+    thread.start()
+    try:
+        yield late
+    finally:
+        ended.set()
+        thread.join()
 
 
 def index(workbench: Workbench, specs: list[StrategySpec]) -> Took:
@@ -113,11 +138,12 @@ def index(workbench: Workbench, specs: list[StrategySpec]) -> Took:
     def under(spec: StrategySpec) -> float:
         return sum(workbench.index([document_id], [spec])[0].seconds.get("chunk", 0.0) for document_id in documents)
 
-    began = time.perf_counter(), time.process_time()
-    with ThreadPoolExecutor(INDEXERS) as pool:
+    wall, cpu = time.perf_counter(), time.process_time()
+    with lateness() as late, ThreadPoolExecutor(INDEXERS) as pool:
         cutting = sum(pool.map(under, specs))
-    wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
-    return Took(wall, cpu, cutting, sum(state.points for state in workbench.index_states()))
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    chunks = sum(state.points for state in workbench.index_states())
+    return Took(wall, cpu, cutting, float(np.percentile(late, 95)), max(late), chunks)
 
 
 def measure(corpus: Corpus, elsewhere: bool) -> Took:
@@ -133,18 +159,27 @@ def measure(corpus: Corpus, elsewhere: bool) -> Took:
 
 
 def compare(rounds: int) -> None:
-    """Both ways in turns, so that other work on the machine meets both."""
+    """Both ways in turns, so that other work on the machine meets both, and how late a waiting thread is before and meanwhile."""
+    with lateness() as idle:
+        time.sleep(3)
+    print(
+        f"a thread of a process that does nothing is late: p95 {np.percentile(idle, 95):.1f} ms, max {max(idle):.0f} ms"
+    )
     for name, corpus in CORPORA.items():
         took: dict[bool, list[Took]] = {False: [], True: []}
         for _ in range(rounds):
             for elsewhere in took:
                 took[elsewhere].append(measure(corpus, elsewhere))
         print(f"\n{name}: {took[False][0].chunks:,} chunks")
-        print(f"{'cutting':<22} {'wall':>8} {'best':>8} {'CPU here':>9} {'cores':>6} {'in cut':>8}   seconds, medians")
+        print(
+            f"{'cutting':<16} {'wall':>8} {'best':>8} {'CPU here':>9} {'cores':>6} {'in cut':>8}   late p95  max, ms; medians"
+        )
         for elsewhere, label in ((False, "in the threads"), (True, "in a process")):
-            wall, cpu, chunk, _ = np.median(took[elsewhere], axis=0)
+            wall, cpu, chunk, late, latest, _ = np.median(took[elsewhere], axis=0)
             best = min(each.wall for each in took[elsewhere])
-            print(f"{label:<22} {wall:>8.1f} {best:>8.1f} {cpu:>9.1f} {cpu / wall:>6.2f} {chunk:>8.1f}")
+            print(
+                f"{label:<16} {wall:>8.1f} {best:>8.1f} {cpu:>9.1f} {cpu / wall:>6.2f} {chunk:>8.1f} {late:>10.1f} {latest:>4.0f}"
+            )
 
 
 def carrying() -> None:
