@@ -251,12 +251,13 @@ def test_apps_and_workers_of_the_scale_profile_share_servers_data_and_scheduler(
     one = services["app"]["environment"]
     for name in ("app-1", "app-2", "worker"):
         environment = services[name]["environment"]
-        assert set(environment) <= SETTINGS
+        assert {variable for variable in environment if not variable.startswith("DASK_DISTRIBUTED_")} <= SETTINGS
         assert one.items() <= environment.items()
         assert services[name]["volumes"] == services["app"]["volumes"]
         scheduler = urlsplit(environment["DASK_SCHEDULER_ADDRESS"])
         assert services[str(scheduler.hostname)]["command"][-2] == str(scheduler.port)
         assert environment["DASK_SCHEDULER_ADDRESS"] in services["worker"]["command"]
+    assert services["worker"]["environment"]["DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED"] == "False"
     processes = 2 + services["worker"]["deploy"]["replicas"]
     assert processes * int(services["app-1"]["environment"]["DATABASE_CONNECTIONS"]) < 100
 
