@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import streamlit as st
 from streamlit.errors import StreamlitSecretNotFoundError
 
 from app.text import plain
 from engine.errors import BadSetting
 
+logger = logging.getLogger(__name__)
+
 DEFAULT = "default"
 """What Streamlit calls the provider that has no section of its own."""
 _SHARED = ("redirect_uri", "cookie_secret")
 _OF_A_PROVIDER = ("client_id", "client_secret", "server_metadata_url")
 _CALLBACK = "/oauth2callback"
+_PATIENCE_SECONDS = 10.0
 
 _WANTED = "chunkscope.wanted"
 _REMEMBER = f"<script>sessionStorage.setItem('{_WANTED}', location.pathname + location.search)</script>"
@@ -31,25 +36,32 @@ if (wanted && wanted !== location.pathname + location.search) location.replace(l
 
 
 @functools.cache
-def providers() -> tuple[str, ...]:
-    """The providers one can sign in with; none where sign-in is not configured. Raises BadSetting.
+def providers() -> Mapping[str, str]:
+    """The providers one can sign in with, and where each describes itself; none where sign-in is not configured. Raises BadSetting.
 
     It is read once: a file that is broken or removed while the app runs must not let everyone in.
     """
     section = _section()
     if section is None:
-        return ()
-    named = [name for name, value in section.items() if isinstance(value, Mapping) and set(value) & {*_OF_A_PROVIDER}]
-    found = (*([DEFAULT] if not named or set(section) & {*_OF_A_PROVIDER} else []), *named)
+        return {}
+    sections: dict[str, Mapping[str, Any]] = {
+        name: value for name, value in section.items() if isinstance(value, Mapping) and set(value) & {*_OF_A_PROVIDER}
+    }
+    if not sections or set(section) & {*_OF_A_PROVIDER}:
+        sections = {DEFAULT: section, **sections}
     missing = [f"`{name}`" for name in _SHARED if not section.get(name)]
-    for provider in found:
-        values = section if provider == DEFAULT else section[provider]
+    for provider, values in sections.items():
         of_whom = "" if provider == DEFAULT else f" of [auth.{provider}]"
         missing += [f"`{name}`{of_whom}" for name in _OF_A_PROVIDER if not values.get(name)]
     if missing:
         raise BadSetting(
             f"Sign-in is configured, but [auth] in .streamlit/secrets.toml lacks {', '.join(missing)}, so nobody is let in. "
             "Add it and start Chunkscope again."
+        )
+    if any("_" in provider for provider in sections):
+        raise BadSetting(
+            "Sign-in is configured, but the name of a provider in .streamlit/secrets.toml contains an underscore, which Streamlit cannot use, so "
+            "nobody is let in. Rename it and start Chunkscope again."
         )
     if not str(section["redirect_uri"]).endswith(_CALLBACK):
         raise BadSetting(
@@ -61,7 +73,7 @@ def providers() -> tuple[str, ...]:
             "Sign-in is configured, but its library is not installed, so nobody is let in. "
             "Run `pip install -r requirements.txt` and start Chunkscope again."
         )
-    return found
+    return {provider: str(values["server_metadata_url"]) for provider, values in sections.items()}
 
 
 def _section() -> Mapping[str, Any] | None:
@@ -114,11 +126,25 @@ def require() -> None:
                 key=f"sign_in.{provider}",
                 type="primary",
                 icon=":material/login:",
-                on_click=st.login,
+                on_click=_sign_in,
                 args=(provider,),
             )
         st.html(_REMEMBER, unsafe_allow_javascript=True)
         st.stop()
+
+
+def _sign_in(provider: str) -> None:
+    """Lead to the provider; when it does not answer, say so here, as there would be no way back from there."""
+    try:
+        httpx2.get(providers()[provider], timeout=_PATIENCE_SECONDS, follow_redirects=True).raise_for_status()
+    except (httpx2.HTTPError, httpx2.InvalidURL):
+        logger.warning("the provider %s of [auth] does not answer", provider)
+        st.error(
+            "The provider that signs people in does not answer. Try again in a minute, or ask whoever runs this installation.",
+            icon=":material/cloud_off:",
+        )
+    else:
+        st.login(provider)
 
 
 def account() -> None:

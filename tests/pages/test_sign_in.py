@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import socket
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -66,6 +67,7 @@ def test_without_its_library_it_says_what_to_install(configured: Configure, monk
         (SHARED, "lacks `client_id`, `client_secret`, `server_metadata_url`"),
         ({**ONE, "redirect_uri": SHARED["redirect_uri"]}, "lacks `cookie_secret`"),
         ({**SHARED, "corp": {"client_id": "i", "client_secret": "c"}}, "lacks `server_metadata_url` of [auth.corp]"),
+        ({**SHARED, "my_corp": ONE}, "contains an underscore"),
         ({**SHARED, **ONE, "redirect_uri": "http://localhost:8501"}, "does not end in /oauth2callback"),
     ],
 )
@@ -81,6 +83,17 @@ def test_there_is_a_button_for_each_provider(configured: Configure) -> None:
     sign_in.providers.cache_clear()
     two = configured({**SHARED, "corp": ONE, "partner": ONE})
     assert [button.label for button in two.button] == ["Sign in with corp", "Sign in with partner"]
+
+
+def test_a_provider_that_does_not_answer_is_said_where_one_can_try_again(configured: Configure) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/x"
+        app = configured({**SHARED, **ONE, "server_metadata_url": address})
+        app.button[0].click().run()
+    assert not app.exception
+    assert "does not answer" in app.error[0].value
+    assert [button.label for button in app.button] == ["Sign in"]
 
 
 def test_a_file_that_cannot_be_read_does_not_switch_sign_in_off(
@@ -106,7 +119,7 @@ def test_a_section_that_is_removed_while_the_app_runs_does_not_let_everyone_in(c
 
 def test_the_app_does_not_start_with_an_api_beside_it_that_anyone_may_call(monkeypatch: pytest.MonkeyPatch) -> None:
     server.check_sign_in(load_settings())
-    monkeypatch.setattr(sign_in, "providers", lambda: ("default",))
+    monkeypatch.setattr(sign_in, "providers", lambda: {"default": "http://localhost/x"})
     with pytest.raises(BadSetting, match="python -m engine api-key NAME"):
         server.check_sign_in(load_settings())
     server.check_sign_in(load_settings(api_keys=f"team:{keys.fingerprint('cs_key')}"))
@@ -130,7 +143,7 @@ def test_an_address_that_nobody_verified_is_no_name(
         def to_dict(self) -> dict[str, Any]:
             return claims
 
-    monkeypatch.setattr(sign_in, "providers", lambda: ("default",))
+    monkeypatch.setattr(sign_in, "providers", lambda: {"default": "http://localhost/x"})
     monkeypatch.setattr(st, "user", Known())
     assert sign_in.user() == name
 
