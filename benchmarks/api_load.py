@@ -57,7 +57,7 @@ async def app(folder: str) -> AsyncIterator[str]:
     address = f"http://127.0.0.1:{port}"
     try:
         async with httpx2.AsyncClient() as client:
-            for _ in range(600):
+            for _ in range(2400):
                 try:
                     if (await client.get(f"{address}/ready")).status_code == 200:
                         break
@@ -65,7 +65,7 @@ async def app(folder: str) -> AsyncIterator[str]:
                     pass
                 await asyncio.sleep(0.1)
             else:
-                raise RuntimeError("the app did not become ready within a minute")
+                raise RuntimeError("the app did not become ready within four minutes")
         yield address
     finally:
         process.terminate()

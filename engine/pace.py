@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-LONGEST_WAIT = 0.1
+LONGEST_WAIT = 0.3
 """Seconds a unit of a benchmark gives way at most, so that benchmarks go on however many pages are looked at."""
 
 _calm = threading.Condition()
