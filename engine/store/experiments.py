@@ -218,7 +218,7 @@ class ExperimentRecords(Database):
         if status is not None:
             which.append(experiments.c.status == status)
         if tag is not None:
-            which.append(self.json_has(experiments.c.tags, tag))
+            which.append(self.json_has(experiments.c.tags, column(tag)))
         if pinned is not None:
             which.append(experiments.c.pinned == pinned)
         return self._summaries(*which)

@@ -149,7 +149,8 @@ def test_lists_are_filtered_by_status_tag_and_pin(store: Store) -> None:
     assert found() == {"exp-0", "exp-1", "exp-2"}
     assert found(tag="draft") == {"exp-0", "exp-1"}
     assert found(tag=odd) == {"exp-1"}
-    assert found(tag="half  NUL") == {"exp-2"}
+    assert found(tag="half  NUL") == found(tag="half \x00 NUL") == {"exp-2"}
+    assert found(tag="half \ud800 pair") == set()
     assert found(tag="dra") == set()
     assert found(tag="draft", pinned=False) == {"exp-0"}
     assert found(tag="draft", status="no such status") == set()
