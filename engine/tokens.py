@@ -371,7 +371,7 @@ class _Words:
         return text.tobytes().decode(self._codec), ends - lengths, ends
 
 
-def _distinct(data: bytes, cuts: Positions) -> tuple[list[bytes], Positions]:
+def _distinct(data: bytes, cuts: Positions) -> tuple[list[bytes], NDArray[np.int32]]:
     """What stands between neighbouring cuts, each once, and which of them stands at each place."""
     import pyarrow
     from pyarrow import compute
@@ -380,7 +380,9 @@ def _distinct(data: bytes, cuts: Positions) -> tuple[list[bytes], Positions]:
     words = pyarrow.BinaryArray.from_buffers(pyarrow.binary(), len(cuts) - 1, buffers)
     # Arrow's own pool keeps 20 MB that it never needs again.
     found = compute.dictionary_encode(words, memory_pool=pyarrow.system_memory_pool())
-    return found.dictionary.to_pylist(), found.indices.to_numpy()
+    # `to_numpy` would import pandas (50 MB).
+    places = np.frombuffer(found.indices.buffers()[1], dtype=np.int32, count=len(found.indices))
+    return found.dictionary.to_pylist(), places
 
 
 class TokenMap:

@@ -73,6 +73,7 @@ def test_counting_loads_one_vocabulary_and_no_package() -> None:
         "import sys\nfrom engine import tokens\n"
         "assert tokens.count('hello world') == 2 and tokens.TokenMap('hello world').count(0, 5) == 1\n"
         "assert tokens.encoder().name == 'bpe-openai' and 'bpe_openai' not in sys.modules\n"
+        "assert tokens.TokenMap('the fee is due. ' * 20_000).n_tokens == 100_001 and 'pandas' not in sys.modules\n"
         "import bpe_openai\nassert bpe_openai.get_encoding('cl100k_base').encode('hello world') == [15339, 1917]"
     )
     subprocess.run([sys.executable, "-W", "error", "-W", "ignore:open_binary", "-c", script], check=True, timeout=120)
