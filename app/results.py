@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -21,10 +22,14 @@ from engine.recent import Recent
 from engine.recommend import PRIMARY_METRICS, experiment_costs, matrix, measured_metrics
 from engine.records import Experiment, QuestionResult, SpecResult, Statistics
 
+PARTIAL_SECONDS = 3.0
+"""How long the first results of a run stand at least."""
 BUDGETS = (500, 1000, 2000, 4000)
 Key = tuple[str, str, str]
 _experiments: Recent[Key, Experiment] = Recent(8)
 _statistics: Recent[Key, Statistics] = Recent(8)
+_partial: Recent[tuple[str, str], tuple[Experiment, float]] = Recent(4)
+"""Runs that have not ended, each with the time after which it is read again."""
 _measured: Recent[tuple[Any, ...], list[str]] = Recent(8)
 _frames: Recent[tuple[Any, ...], pd.DataFrame] = Recent(64)
 
@@ -63,6 +68,18 @@ def so_far(experiment: Experiment) -> Experiment:
         if spec.spec_id in finished
     )
     return experiment.model_copy(update={"results": results})
+
+
+def partial(workbench: Workbench, experiment_id: str) -> Experiment:
+    """A run that has not ended, as `so_far`. Read and counted once for all sessions of a user, and in a tenth of the time at most:
+    both take longer the more is finished. Raises NotFound."""
+    key = (workbench.user, experiment_id)
+    known, began = _partial.get(key), time.monotonic()
+    if known is not None and began < known[1]:
+        return known[0]
+    made = so_far(workbench.experiment(experiment_id, queries=False))
+    now = time.monotonic()
+    return _partial.keep(key, (made, now + max(PARTIAL_SECONDS, 9 * (now - began))))[0]
 
 
 def finished_counts(experiment: Experiment) -> dict[str, int]:

@@ -1,19 +1,15 @@
-"""What pages would otherwise wait for: imports and garbage are seen to beside the start, and threads take shorter turns."""
+"""What pages would otherwise wait for: imports are done beside the start, and Python looks through fewer objects for garbage."""
 
 from __future__ import annotations
 
 import gc
 import importlib
-import sys
 import threading
 
 _MODULES = ("pandas", "altair", "app.charts", "app.comparisons", "app.inspector", "app.results", "app.answers")
 """What pages import and the start does not, the slow ones first."""
 
 
-_TURN_SECONDS = 0.001
-"""How long a thread that computes keeps others from running. A page sends some hundred messages and asks for its turn again after each, so
-that Python's own five milliseconds, times the threads of running benchmarks, become seconds."""
 _YOUNG = 10_000
 """Objects made before Python looks for garbage among them. With its own 700, what a page or a question holds for a moment counts as old, and
 old objects are looked through, while everything stands still, six times as often."""
@@ -21,7 +17,6 @@ old objects are looked through, while everything stands still, six times as ofte
 
 def start() -> None:
     """Warm up in a thread of its own; a page that needs one of these imports sooner waits for that one only."""
-    sys.setswitchinterval(_TURN_SECONDS)
     gc.set_threshold(_YOUNG, 10, 10)
     threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
 

@@ -116,7 +116,7 @@ def watch(workbench: Workbench, job_id: str) -> None:
 
     @st.fragment(run_every=4.0)
     def partial() -> None:
-        experiment = results.so_far(workbench.experiment(job_id, queries=False))
+        experiment = results.partial(workbench, job_id)
         metrics = results.headline_metrics(experiment)
         if not metrics:
             return
