@@ -98,13 +98,17 @@ def _section() -> Mapping[str, Any] | None:
 def user() -> str | None:
     """Who is signed in, by e-mail address or else by the provider's id; None where sign-in is not configured.
 
-    An address that the provider says it has not verified is no one's name: anybody could have typed it.
+    An address that the provider says it has not verified is no one's name: anybody could have typed it. An id stands behind the name of a
+    provider that has one, because another provider may give the same id to somebody else.
     """
     if not providers():
         return None
     known = st.user.to_dict()
     unverified = str(known.get("email_verified", True)).lower() == "false"
-    return str(known["sub"] if unverified or not known.get("email") else known["email"])
+    if known.get("email") and not unverified:
+        return str(known["email"])
+    provider = known.get("provider", DEFAULT)
+    return str(known["sub"]) if provider == DEFAULT else f"{provider}:{known['sub']}"
 
 
 def require() -> None:

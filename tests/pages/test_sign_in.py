@@ -134,6 +134,10 @@ def test_the_app_does_not_start_with_an_api_beside_it_that_anyone_may_call(monke
         ({"sub": "u-1", "email": "ann@example.org", "email_verified": False}, "u-1"),
         ({"sub": "u-1", "email": "ann@example.org", "email_verified": "false"}, "u-1"),
         ({"sub": "u-1"}, "u-1"),
+        ({"sub": "u-1", "provider": "default"}, "u-1"),
+        ({"sub": "u-1", "provider": "okta"}, "okta:u-1"),
+        ({"sub": "ann@example.org", "provider": "okta"}, "okta:ann@example.org"),
+        ({"sub": "u-1", "email": "ann@example.org", "provider": "okta"}, "ann@example.org"),
     ],
 )
 def test_an_address_that_nobody_verified_is_no_name(
