@@ -13,11 +13,15 @@ from typing import Any
 import pytest
 
 from engine import Workbench, errors
+from engine.answer import SentenceVectors
 from engine.asking import Limits
+from engine.bench.open_spec import Indexes, Parts
 from engine.errors import BadSetting, ModelCallFailed, UserError, WorkersUnavailable
 from engine.executor import LocalExecutor, open_executor, worker
 from engine.executor.base import AskDone, AskTask, Failure, IndexTask, Unit
+from engine.executor.dask import DaskExecutor
 from engine.providers import build_models
+from engine.providers.bundled import BundledEmbedder
 from engine.settings import Settings, load_settings
 from engine.store import Store
 from tests.clusters import free_port
@@ -190,3 +194,27 @@ def test_a_question_that_two_workers_are_given_at_once_is_paid_once(fake_openai:
     assert again is not None
     assert killing.paid_twice(fake_openai) == 0
     assert fake_openai.calls("chat") == 2
+
+
+def test_an_app_whose_questions_are_asked_elsewhere_keeps_no_chunks(fake_openai: FakeOpenAI, tmp_path: Path) -> None:
+    with killing.environment(killing.variables(fake_openai, tmp_path)), Workbench.open() as workbench:
+        experiment = workbench.benchmark(killing.plan(workbench))
+        parts = Parts(
+            experiment,
+            workbench.models,
+            workbench._index,
+            workbench._store,
+            workbench._source,
+            Limits.of(workbench.settings),
+            SentenceVectors(),
+            BundledEmbedder(),
+        )
+        first = experiment.results[0]
+        kept = {}
+        for keeps in (LocalExecutor.asks_here, DaskExecutor.asks_here):
+            indexes = Indexes(parts, first.spec, {}, keeps=keeps)
+            assert indexes.add(experiment.documents[0]) == (0.0, None)
+            result = indexes.result()
+            assert (result.chunk_count, result.quality) == (first.chunk_count, first.quality)
+            kept[keeps] = len(indexes.open(result)._by_id)
+        assert kept == {True: first.chunk_count, False: 0}
