@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 FIRST_LOOK_SECONDS = 5.0
 """Before the first look, so that a process that lives shorter looks for nothing."""
+CLOSE_SECONDS = 10.0
+"""Longest wait for a call in flight when the process ends: a provider that hangs must not keep it."""
 _GONE = (400, 404)
 
 
@@ -91,10 +93,10 @@ class Leftovers:
             self._thread.start()
 
     def close(self) -> None:
-        """Waits for a call to the provider that is in flight."""
+        """Waits a moment for a call to the provider that is in flight; what it was about is done again by whoever looks next."""
         self._closing.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(CLOSE_SECONDS)
 
     def look(self) -> int:
         """One look at every batch that was left. Returns how many are still held. Never raises."""
@@ -136,6 +138,8 @@ class Leftovers:
                 raise
             self._store.drop_batch(batch.batch_id)
             return True
+        if self._closing.is_set():
+            return False
         if state.ended:
             return put_away(self._store, provider, batch, state, forget=is_deleted)
         if is_deleted and state.state != "cancelling":
