@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import IO
 
 import httpx2
 import numpy as np
@@ -48,12 +49,15 @@ class Figures:
 
 
 @asynccontextmanager
-async def app(folder: str) -> AsyncIterator[str]:
+async def app(folder: str, log: IO[bytes] | None = None) -> AsyncIterator[str]:
+    """The address of a running app. `log`: where its log goes; None: to that of this process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = {**os.environ, "DATA_DIR": folder, "PORT": str(port), "HOST": "127.0.0.1", "LOG_LEVEL": "WARNING"}
-    process = subprocess.Popen([sys.executable, "-m", "app"], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app"], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=log
+    )
     address = f"http://127.0.0.1:{port}"
     try:
         async with httpx2.AsyncClient() as client:

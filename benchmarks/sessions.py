@@ -70,6 +70,8 @@ class Figures:
     errors: list[str] = field(default_factory=list)
     received: int = 0
     """Bytes, by all sessions."""
+    untold: int = 0
+    """Actions whose end was taken from the run after them: see `Session.untold`."""
 
     def of(self, page: str | None = None) -> list[float]:
         return [value for (where, _), each in self.seconds.items() if page in (None, where) for value in each]
@@ -109,6 +111,7 @@ class Reader:
                         turn += 1
                 finally:
                     figures.received += self._session.received
+                    figures.untold += self._session.untold
         except _TimeIsOver:
             pass
         except (SessionError, OSError) as error:
@@ -288,6 +291,7 @@ class Benchmarks:
             running = 0
             for place, job in enumerate(await self._states()):
                 running += job["state"] == "running"
+                self.failed += [f"benchmark {place}: {each}" for each in job["progress"].get("errors", {}).values()]
                 if job["state"] in ("failed", "cancelled"):
                     self.failed.append(f"benchmark {place}: {job['error'] or job['state']}")
                 if job["state"] not in ("queued", "running"):
@@ -365,9 +369,12 @@ async def readers(
 
 async def measure(options: argparse.Namespace) -> int:
     os.environ["BENCHMARKS_AT_ONCE"] = str(options.benchmarks)
-    watch = Watch()
-    with tempfile.TemporaryDirectory(prefix="sessions-") as folder:
-        async with app(folder) as address, httpx2.AsyncClient(base_url=f"{address}/api/v1", timeout=300) as client:
+    watch, loads = Watch(), [os.getloadavg()[0]]
+    with tempfile.TemporaryDirectory(prefix="sessions-") as folder, Path(folder, "log").open("wb") as log:
+        async with (
+            app(f"{folder}/data", log) as address,
+            httpx2.AsyncClient(base_url=f"{address}/api/v1", timeout=300) as client,
+        ):
             watching = asyncio.create_task(watch.look())
             watch.part = "started"
             began = time.perf_counter()
@@ -377,6 +384,7 @@ async def measure(options: argparse.Namespace) -> int:
             await readers(address, options.sessions, finished, [], 0.2, 2)
             watch.part = "sessions alone"
             alone = await readers(address, options.sessions, finished, [], options.think, options.alone)
+            loads.append(os.getloadavg()[0])
             benchmarks = Benchmarks(client, plans)
             watch.part = "benchmarks alone"
             await benchmarks.start()
@@ -392,27 +400,35 @@ async def measure(options: argparse.Namespace) -> int:
                 )
 
             beside = await rate(benchmarks, walk())
-            load = os.getloadavg()[0]
+            loads.append(os.getloadavg()[0])
             watch.part = "afterwards"
             keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+            (stopped,) = await asyncio.gather(keeping, return_exceptions=True)
             cells = await benchmarks.cells()
             await benchmarks.stop()
             await asyncio.sleep(2)
             watching.cancel()
+        logged = Path(folder, "log").read_text(encoding="utf-8")
     report(options, alone, both)
-    print(f"\nload of the machine at the end of both: {load:.1f} on {os.cpu_count()} cores")
+    shown = ", ".join(f"{load:.1f}" for load in loads)
+    print(
+        f"\nload of the machine at the start, after the sessions alone, after both: {shown} on {os.cpu_count()} cores"
+    )
     print(
         f"benchmarks: at least {benchmarks.fewest} running at once, {cells:,} answers scored, {benchmarks.ended} ended; "
         f"{without:.0f} answers a second alone, {beside:.0f} beside the sessions"
     )
     watch.show()
-    errors = [*alone.errors, *both.errors, *benchmarks.failed]
+    errors = [*alone.errors, *both.errors, *dict.fromkeys(benchmarks.failed)]
+    if not isinstance(stopped, asyncio.CancelledError):
+        errors.append(f"benchmarks were looked at no longer: {stopped!r}")
     if benchmarks.fewest < options.benchmarks:
         errors.append(f"only {benchmarks.fewest} benchmarks were running at once")
     print(f"errors: {len(errors)}")
     for error in errors:
         print(f"  {error}")
+    if errors:
+        print(f"end of the app's log:\n{logged[-3000:]}")
     return 1 if errors else 0
 
 
@@ -439,6 +455,7 @@ def report(options: argparse.Namespace, alone: Figures, both: Figures) -> None:
         ratio = f"{np.percentile(second, 95) / np.percentile(first, 95):>7.1f}" if first and second else ""
         print(f"{name:38}{_row(first)}   {_row(second)}{ratio}")
     print(f"received: {alone.received / 1e6:.0f} MB alone, {both.received / 1e6:.0f} MB beside the benchmarks")
+    print(f"ends of actions that the server did not tell: {alone.untold} alone, {both.untold} beside the benchmarks")
 
 
 def _row(seconds: list[float]) -> str:
