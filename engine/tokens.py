@@ -260,12 +260,6 @@ def _seam_tables() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     return before, after
 
 
-def _entries(codes: NDArray[Any]) -> NDArray[np.uint32]:
-    """Which entry of the tables of `_seam_tables` tells of each code point."""
-    entries: NDArray[np.uint32] = np.minimum(codes, np.uint32(_CODES - 1))
-    return entries
-
-
 @cache
 def _ascii_seam_tables() -> tuple[bytes, bytes]:
     """The same for `bytes.translate`, which is faster."""
@@ -333,8 +327,8 @@ class _Words:
         if self._width == 1:
             before, after = (np.frombuffer(data.translate(table), dtype=np.uint8) for table in _ascii_seam_tables())
         else:
-            codes = _entries(np.frombuffer(data, dtype=np.uint32))
-            before, after = (table[codes] for table in _seam_tables())
+            codes = np.frombuffer(data, dtype=np.uint32)
+            before, after = (table.take(codes, mode="clip") for table in _seam_tables())
         return np.flatnonzero((before[:-1] & after[1:]) != 0) + 1
 
     def _learn(self, new: list[bytes]) -> None:
@@ -353,11 +347,11 @@ class _Words:
 
     def _apart(self, words: list[bytes]) -> tuple[str, Positions, Positions]:
         """A text of the words with a seam before and after each, and where in it each begins and ends."""
-        codes = np.frombuffer(b"".join(words), dtype=np.uint8 if self._width == 1 else np.uint32)
+        codes: NDArray[Any] = np.frombuffer(b"".join(words), dtype=np.uint8 if self._width == 1 else np.uint32)
         lengths = np.fromiter(map(len, words), dtype=np.int64, count=len(words)) // self._width
         ends = np.cumsum(lengths)
         before, after = _seam_tables()
-        left, right = before[_entries(codes[ends - 1])], after[_entries(codes[ends - lengths])]
+        left, right = before.take(codes[ends - 1], mode="clip"), after.take(codes[ends - lengths], mode="clip")
         # After a word: nothing when it ends in a letter or digit, "a" when in a line break, else " a". Then a line break
         # unless the next word begins with what makes a seam after a letter.
         filled = np.zeros((len(words), 3), dtype=np.bool_)

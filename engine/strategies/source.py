@@ -30,7 +30,7 @@ def word_starts(text: str) -> NDArray[np.int64]:
         space = np.frombuffer(text.encode("ascii").translate(_ASCII_SPACE), dtype=np.bool_)
     else:
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        space = _SPACE[np.minimum(codes, _SPACE.size - 1)]
+        space = _SPACE.take(codes, mode="clip")
     begins = ~space
     begins[1:] &= space[:-1]
     return np.flatnonzero(begins)

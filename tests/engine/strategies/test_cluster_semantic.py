@@ -10,7 +10,7 @@ from engine import tokens
 from engine.errors import BadParameter
 from engine.models import ChunkSet
 from engine.providers.base import Models
-from engine.strategies.cluster_semantic import ClusterSemantic, Units, best_stops
+from engine.strategies.cluster_semantic import ClusterSemantic, Units, _sums, best_stops
 from engine.tokens import TokenMap
 from tests.engine.strategies.doubles import KeywordEmbedder, source
 
@@ -97,3 +97,10 @@ def test_sentences_are_embedded_and_nothing_else() -> None:
 def test_pieces_larger_than_the_cap_are_refused() -> None:
     with pytest.raises(BadParameter, match="piece_tokens 300 must not be larger than max_tokens 200"):
         STRATEGY.parse({"max_tokens": 200, "piece_tokens": 300})
+
+
+def test_runs_of_rows_are_summed_from_each_first_one_to_the_next() -> None:
+    rows = np.arange(14, dtype=np.float32).reshape(7, 2)
+    sums = _sums(rows, np.array([0, 1, 4]))
+    assert sums.tolist() == [[0, 1], [2 + 4 + 6, 3 + 5 + 7], [8 + 10 + 12, 9 + 11 + 13]]
+    assert _sums(rows[:1], np.array([0])).tolist() == [[0, 1]]
