@@ -14,7 +14,7 @@ from app.overlay import WINDOW, Drawing, Reveal, place_in_window, send_cuts, sen
 from app.states import bench, exact_text, guard, heading, no_documents
 from app.text import counted, plain, shortened
 from app.theme import titled
-from engine import UserError
+from engine import UserError, pace
 from engine.models import Document, Span, StrategySpec
 
 workbench = bench()
@@ -229,6 +229,7 @@ def detail(pane: Pane) -> None:
 
 
 @st.fragment
+@pace.first()
 def texts_and_detail() -> None:
     """The texts with their chunks, and the chosen chunk. A click draws only this part again."""
     columns = st.columns(count)
