@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Generic, ParamSpec, TypeVar
 
 import anyio
@@ -36,11 +37,14 @@ async def _workbench(request: Request) -> Workbench:
     header = workbench.settings.api_user_header
     if header is None:
         return workbench
-    user = request.headers.get(header, "").strip()
+    user = request.headers.get(header, "").strip(" \t")
     if not user or len(request.headers.getlist(header)) > 1:
         raise NotAllowed(
             f"The request names no user in {header} (API_USER_HEADER). Nothing was done. Send it through the proxy that signs people in."
         )
+    with suppress(UnicodeDecodeError):
+        # The framework reads headers as Latin-1; proxies write names in UTF-8, as pages know them.
+        user = user.encode("latin-1").decode("utf-8")
     return workbench.acting_as(user)
 
 

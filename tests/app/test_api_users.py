@@ -54,6 +54,15 @@ def test_the_proxy_names_the_user(opened: Open) -> None:
     assert "only its owner may change it" in refused.json()["detail"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_name_beyond_ascii_is_the_one_that_pages_know(opened: Open, encoding: str) -> None:
+    client = opened(api_user_header="X-Forwarded-User")
+    workbench = runtime.workbench(load_settings())
+    workbench.acting_as("voilà").add_document(LAW.encode(), "law.md")
+    sent = client.get("/documents", headers={b"X-Forwarded-User": "voilà".encode(encoding)})
+    assert [item["name"] for item in sent.json()["items"]] == ["law.md"]
+
+
 def test_a_request_past_the_proxy_is_refused(opened: Open) -> None:
     client = opened(api_user_header="X-Forwarded-User")
     assert client.get("/documents").status_code == 403
