@@ -18,6 +18,7 @@ def test_digests_that_begin_alike() -> None:
 def test_a_chunk_id_names_document_spec_place_and_text() -> None:
     chunk = ids.chunk_id("d", "s", 0, 3, "fee")
     assert chunk == ids.chunk_ids("d", "s")(0, 3, ids.content_hash("fee"))
+    assert chunk == ids.digest("chunk", "d", "s", "0:3", ids.content_hash("fee"))
     others = {ids.chunk_id(*other) for other in (("e", "s", 0, 3, "fee"), ("d", "t", 0, 3, "fee"), ("d", "s", 1, 4, "fee"), ("d", "s", 0, 3, "fed"))}  # fmt: skip
     assert len(others | {chunk}) == 5
 
