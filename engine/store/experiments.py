@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -212,7 +213,7 @@ class ExperimentRecords(Database):
         """Experiments, newest first; all, or those of one status, with a tag, or pinned. `text`: words that must all occur in name, note, tags,
         id, documents, question set, strategies or models, as parts of words too and whatever their case."""
         which: list[ColumnElement[bool]] = []
-        words = [word for word in map(column, text.casefold().split()) if word]
+        words = [word for word in map(column, _folded(text).split()) if word]
         if words:
             which.append(self.holds_all(experiments.c.search, words))
         if status is not None:
@@ -386,7 +387,12 @@ def _searched(summary: ExperimentSummary) -> str:
         *summary.document_names,
         *summary.spec_labels,
     )
-    return column(" ".join(parts).casefold())
+    return column(_folded(" ".join(parts)))
+
+
+def _folded(text: str) -> str:
+    """Without differences of case, and of how accents are written: file names of some systems keep them as characters of their own."""
+    return unicodedata.normalize("NFC", text).casefold()
 
 
 def _read_summaries(connection: Connection, *which: ColumnElement[bool]) -> list[ExperimentSummary]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 
 from sqlalchemy import Connection, text
 
@@ -23,7 +24,7 @@ def m0008_search_of_experiments(connection: Connection) -> None:
             *summary["document_names"],
             *summary["spec_labels"],
         )
-        folded = " ".join(parts).casefold().replace("\x00", "")
+        folded = unicodedata.normalize("NFC", " ".join(parts)).casefold().replace("\x00", "")
         connection.execute(
             text("UPDATE experiments SET search = :folded WHERE experiment_id = :key"),
             {"folded": folded.encode("utf-8", "replace").decode("utf-8"), "key": row.experiment_id},

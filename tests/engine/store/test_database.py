@@ -40,7 +40,16 @@ def test_changes_are_applied_once_and_recorded_by_name(url: str, store: Store) -
         assert migrate(connection) == []
         names = list(connection.execute(text("SELECT name FROM schema_changes")).scalars())
     assert names == [change.__name__ for change in CHANGES]
-    assert [name.split("_")[0] for name in names] == ["m0001", "m0002", "m0003", "m0004", "m0005", "m0006", "m0007", "m0008"]
+    assert [name.split("_")[0] for name in names] == [
+        "m0001",
+        "m0002",
+        "m0003",
+        "m0004",
+        "m0005",
+        "m0006",
+        "m0007",
+        "m0008",
+    ]
     assert len(again.documents()) == 1
     again.close()
 

@@ -247,7 +247,8 @@ def test_a_search_may_be_of_any_length_and_hold_any_character(store: Store) -> N
     assert len(store.experiments(text=" ".join(f"word{n}" for n in range(3000)))) == 1
     assert store.experiments(text="x" * 200_000) == []
     assert len(store.experiments(text="half \ud800 NUL \x00")) == 1
-    store.annotate_experiment("exp-1", note="")
+    store.annotate_experiment("exp-1", note="Re\u0301sume\u0301")
+    assert len(store.experiments(text="R\u00c9SUM\u00c9")) == 1
     assert store.experiments(text="word7") == []
 
 
@@ -259,7 +260,7 @@ def test_experiments_of_an_earlier_database_are_found(url: str) -> None:
             "question_set_name": "Questions",
             "embedding_model": "m",
             "llm_model": None,
-            "document_names": ["Stra\u00dfe.docx"],
+            "document_names": ["Stra\u00dfe.docx", "e\u0301t\u00e9.docx"],
             "spec_labels": ["sentence 1"],
         }
         values = {"summary": json.dumps(summary), "header": b"", "tags": '["T\u00e4g"]'}
@@ -274,7 +275,7 @@ def test_experiments_of_an_earlier_database_are_found(url: str) -> None:
     store = Store(url)
     with store.read() as connection:
         held = connection.execute(text("SELECT search FROM experiments")).scalar()
-    assert held == "named note questions m  e t\u00e4g strasse.docx sentence 1"
+    assert held == "named note questions m  e t\u00e4g strasse.docx \u00e9t\u00e9.docx sentence 1"
     store.close()
 
 
