@@ -2,8 +2,8 @@
 
     python -m benchmarks.semantic
 
-The embedder gives random vectors around slowly changing topics, so only the strategies are measured. Tokens, headings, paragraphs
-and sentences are shared by all strategies of a document and computed before.
+The embedder gives random vectors around slowly changing topics, so only the strategies are measured. Tokens, headings, paragraphs,
+sentences and the places of words are shared by all strategies of a document and computed before.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def main() -> None:
         ratios = []
         for _ in range(ROUNDS):
             source = Source(document(text))
-            _ = source.tokens, source.headings, source.paragraphs, source.sentences
+            _ = source.tokens, source.headings, source.paragraphs, source.sentences, source.word_starts
             source.sentence_vectors(TopicEmbedder())
             began = time.process_time()
             made = strategy.chunk(source, params, models)

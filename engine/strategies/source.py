@@ -90,12 +90,13 @@ class Source:
             return self._vectors[embedder.model]
 
     @cached_property
-    def _word_starts(self) -> NDArray[np.int64]:
+    def word_starts(self) -> NDArray[np.int64]:
+        """Where words begin: ascending offsets."""
         return word_starts(self.text)
 
     def word_counts(self, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
         """Words of each span on its own, as `str.split` counts them."""
-        text, begun = self.text, self._word_starts
+        text, begun = self.text, self.word_starts
         counts = begun.searchsorted(ends) - begun.searchsorted(starts)
         inside = [start > 0 and not (text[start - 1].isspace() or text[start].isspace()) for start in starts]
         result: list[int] = (counts + np.array(inside, dtype=np.int64)).tolist()
