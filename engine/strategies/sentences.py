@@ -69,14 +69,18 @@ def _shortened(length: int) -> str:
 
 
 # What ends a sentence whatever else the text says, before a capital, a digit or what begins a line of Markdown: a question
-# or exclamation mark, and a stop after a word of two or three letters that is no abbreviation, or of more whose last four
-# letters are those of none.
+# or exclamation mark, and a stop after a year, after a word of two or three letters that is no abbreviation, or of more whose
+# last four letters are those of none.
 _PLAIN = (
     rf"(?:(?<=[?!])"
     rf"|(?<=[a-z]{{4}}\.)(?<!(?:{_shortened(4)})\.)"
     rf"|(?<=\s[a-z]{{3}}\.)(?<!(?:{_shortened(3)})\.)"
-    rf"|(?<=\s[a-z]{{2}}\.)(?<!(?:{_shortened(2)})\.))\s++(?=[A-Z0-9#|-])"
+    rf"|(?<=\s[a-z]{{2}}\.)(?<!(?:{_shortened(2)})\.)"
+    rf"|(?<=\s[0-9]{{4}}\.))\s++(?=[A-Z0-9#|-])"
 )
+# And what ends none: `Art. 5`.
+_REFERENCE = "|".join(sorted(form for word in _BEFORE_NUMBER if len(word) == 3 for form in (word, word.capitalize())))
+_PLAINLY_NOT = rf"(?<=\s(?:{_REFERENCE})\.) [0-9]"
 
 
 @cache
@@ -88,7 +92,7 @@ def _stop(first: str) -> re.Pattern[str]:
     """
     return re.compile(
         rf"{re.escape(first)}(?<![{_STOPS}].)(?:{_PLAIN}"
-        rf"|([{_STOPS}]*+)"
+        rf"|(?!{_PLAINLY_NOT})([{_STOPS}]*+)"
         r"([\"'”’»›)\]}」』》）*_`]*+(?:\[\^?\w{1,8}\])*+)"
         r"(\s*+))"
     )
