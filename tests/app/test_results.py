@@ -28,12 +28,13 @@ def test_a_running_experiment_is_read_once_for_all_sessions_of_a_user_until_its_
     now = [100.0]
     monkeypatch.setattr(results.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(results, "so_far", lambda experiment: experiment)
-    anna, bert = Counted("anna"), Counted("bert")
-    looks: list[Any] = [results.partial(anna, "one") for _ in range(3)]  # type: ignore[arg-type]
+    anna: Any = Counted("anna")
+    bert: Any = Counted("bert")
+    looks: list[Any] = [results.partial(anna, "one") for _ in range(3)]
     assert looks == ["one of anna, read 1 times"] * 3
-    assert results.partial(bert, "one") == "one of bert, read 1 times"  # type: ignore[arg-type]
+    assert results.partial(bert, "one") == "one of bert, read 1 times"
     now[0] += results.PARTIAL_SECONDS
-    assert results.partial(anna, "one") == "one of anna, read 2 times"  # type: ignore[arg-type]
+    assert results.partial(anna, "one") == "one of anna, read 2 times"
 
 
 def test_a_large_running_experiment_is_read_in_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,11 +46,11 @@ def test_a_large_running_experiment_is_read_in_a_tenth_of_the_time(monkeypatch: 
 
     monkeypatch.setattr(results.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(results, "so_far", slow)
-    reader = Counted("carla")
-    results.partial(reader, "large")  # type: ignore[arg-type]
+    reader: Any = Counted("carla")
+    results.partial(reader, "large")
     now[0] += 35.9
-    results.partial(reader, "large")  # type: ignore[arg-type]
+    results.partial(reader, "large")
     assert len(reader.read) == 1
     now[0] += 0.1
-    results.partial(reader, "large")  # type: ignore[arg-type]
+    results.partial(reader, "large")
     assert len(reader.read) == 2

@@ -35,11 +35,17 @@ PATIENCE_MS = 240_000
 """How long to wait for something visible, on a busy machine."""
 
 
+def need_browser() -> None:
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is absent: no browser to drive")
+
+
 class App:
     """The app as a process of its own, as a user starts it."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         """`settings`: environment variables beside the data folder and the port."""
+        need_browser()
         self._folder = folder
         self._settings = settings
         shutil.copytree(ROOT / ".streamlit", folder / ".streamlit")
@@ -88,8 +94,6 @@ class App:
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is absent: no browser to drive")
     running = App(tmp_path_factory.mktemp("app"))
     running.start()
     yield running
@@ -98,8 +102,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is absent: no browser to drive")
+    need_browser()
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
         yield chromium

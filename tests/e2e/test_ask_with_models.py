@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import CHROMIUM, App, Visit, settled
+from tests.e2e.conftest import App, Visit, settled
 from tests.fake_openai.server import FakeOpenAI
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -24,8 +24,6 @@ def server() -> Iterator[FakeOpenAI]:
 
 @pytest.fixture(scope="module")
 def app(server: FakeOpenAI, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is absent: no browser to drive")
     running = App(
         tmp_path_factory.mktemp("app"),
         EMBEDDING_MODEL="wordllama",

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, FilePayload, Page, expect
 
 from engine import keys
-from tests.e2e.conftest import CHROMIUM, PATIENCE_MS, App, settled
+from tests.e2e.conftest import PATIENCE_MS, App, settled
 from tests.fake_openai.server import FakeOpenAI
 from tests.oidc.server import Provider
 
@@ -35,8 +35,6 @@ def models() -> Iterator[FakeOpenAI]:
 @pytest.fixture(scope="module")
 def app(models: FakeOpenAI, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     """Not started yet: its provider must be there first."""
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is absent: no browser to drive")
     running = App(
         tmp_path_factory.mktemp("app"),
         EMBEDDING_MODEL="wordllama",

@@ -24,7 +24,8 @@ class Opened:
 def ask(executor: LocalExecutor) -> int:
     """Asks one question; returns how many were answered."""
     opened: Any = Opened()
-    unit: Any = Unit(None, 0, None)  # type: ignore[arg-type]
+    no_question: Any = None
+    unit = Unit(no_question, 0, None)
     return len(list(executor.ask(opened, [unit], lambda: False)))
 
 

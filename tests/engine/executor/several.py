@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
+
+import pytest
 
 from engine import Workbench
 from engine.records import Experiment, Plan
+from tests import clusters
 from tests.engine.bench import killing
+
+NEEDS_CLUSTER = [
+    pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="requirements-scale is not installed"),
+    pytest.mark.skipif(not clusters.has_postgres(), reason=f"{clusters.POSTGRES} names no PostgreSQL database"),
+    # Dask closes its sockets and processes some time after a worker was killed.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 OTHERS = {
     f"order-{letter}.md": f"# Order {letter}\n\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 from pathlib import Path
@@ -14,16 +13,10 @@ from engine.bench.run import Event
 from engine.ids import canonical_json
 from tests import clusters
 from tests.engine.bench import killing
-from tests.engine.executor.several import plan
+from tests.engine.executor import several
 from tests.fake_openai import FakeOpenAI
 
-pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="requirements-scale is not installed"),
-    pytest.mark.skipif(not clusters.has_postgres(), reason=f"{clusters.POSTGRES} names no PostgreSQL database"),
-    # Dask closes its sockets and processes some time after a worker was killed.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = several.NEEDS_CLUSTER
 
 WORKERS = 2
 
@@ -33,7 +26,7 @@ def test_workers_that_are_killed_change_nothing(fake_openai: FakeOpenAI, tmp_pat
     from distributed import Client
 
     with killing.environment(killing.variables(fake_openai, tmp_path / "local")), Workbench.open() as workbench:
-        local = workbench.benchmark(plan(workbench))
+        local = workbench.benchmark(several.plan(workbench))
     fake_openai.reset()
     with clusters.database() as database, clusters.vector_server() as vectors:
         variables = {
@@ -57,7 +50,7 @@ def test_workers_that_are_killed_change_nothing(fake_openai: FakeOpenAI, tmp_pat
                     os.kill(victims.pop(), signal.SIGKILL)
 
             assert f"has {WORKERS} workers" in workbench.health()["workers"]
-            found = workbench.benchmark(plan(workbench), note)
+            found = workbench.benchmark(several.plan(workbench), note)
             assert victims == []
     assert killing.outcome(found) == killing.outcome(local)
     assert (seen.count("index"), seen.count("ask")) == (4 * 3, 6 * 3)

@@ -60,10 +60,12 @@ class Meeting:
 
 @pytest.mark.parametrize(("turns", "patience", "meet"), [(1, 0.2, False), (2, 60, True), (None, 60, True)])
 def test_as_many_units_as_there_are_turns_are_worked_on_at_once(turns: int | None, patience: float, meet: bool) -> None:
-    executor, opened = LocalExecutor(turns), Meeting(patience)
-    unit: Any = Unit(None, 0, None)  # type: ignore[arg-type]
+    executor = LocalExecutor(turns)
+    opened: Any = Meeting(patience)
+    no_question: Any = None
+    unit = Unit(no_question, 0, None)
     with ThreadPoolExecutor(2) as askers:
-        asked = list(askers.map(lambda _: list(executor.ask(opened, [unit], lambda: False)), range(2)))  # type: ignore[arg-type]
+        asked = list(askers.map(lambda _: list(executor.ask(opened, [unit], lambda: False)), range(2)))
     assert [each.error is None for (each,) in asked] == [meet] * 2
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -27,13 +26,7 @@ from tests.fake_openai import FakeOpenAI
 if TYPE_CHECKING:
     from distributed import Client
 
-pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="requirements-scale is not installed"),
-    pytest.mark.skipif(not clusters.has_postgres(), reason=f"{clusters.POSTGRES} names no PostgreSQL database"),
-    # Dask closes its sockets and processes some time after a worker was killed.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = several.NEEDS_CLUSTER
 
 WORKERS = 2
 SPECS = 3
