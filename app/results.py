@@ -19,7 +19,7 @@ from engine.bench.summary import summarise
 from engine.metrics import describe, worst_case
 from engine.metrics.thresholds import check_thresholds
 from engine.recent import Recent
-from engine.recommend import PRIMARY_METRICS, experiment_costs, matrix, measured_metrics
+from engine.recommend import experiment_costs, matrix, measured_metrics, primary_of
 from engine.records import Experiment, QuestionResult, SpecResult, Statistics
 
 PARTIAL_SECONDS = 3.0
@@ -96,8 +96,7 @@ def labels(experiment: Experiment) -> dict[str, str]:
 
 def primary_metric(experiment: Experiment) -> str | None:
     """The metric the conclusion rests on, where any question was scored on one."""
-    measured = _measured_metrics(experiment)
-    return next((name for name in PRIMARY_METRICS if name in measured), None)
+    return primary_of(_measured_metrics(experiment))
 
 
 def _measured_metrics(experiment: Experiment) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import chain
 
 import numpy as np
@@ -119,7 +119,11 @@ def _comparison(versus: stats.Versus, row: int, column: int, spec_id: str, metri
 
 def primary_metric(experiment: Experiment) -> str | None:
     """The first of `PRIMARY_METRICS` that any question was scored on."""
-    measured = set(measured_metrics(experiment))
+    return primary_of(set(measured_metrics(experiment)))
+
+
+def primary_of(measured: Container[str]) -> str | None:
+    """The first of `PRIMARY_METRICS` among these names."""
     return next((name for name in PRIMARY_METRICS if name in measured), None)
 
 

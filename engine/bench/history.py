@@ -134,7 +134,7 @@ def compare(experiments: Sequence[Experiment]) -> ExperimentComparison:
     notes: list[str] = []
     measured = [set(recommend.measured_metrics(each)) for each in experiments]
     shared = [name for name in compared_metrics(first) if all(name in each for each in measured)]
-    metric = next((name for name in recommend.PRIMARY_METRICS if name in shared), None)
+    metric = recommend.primary_of(shared)
     changes: list[MetricChange] = []
     questions: list[QuestionChange] = []
     base = _Scores(first, [question_id for question_id, _ in common], shared)
