@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from importlib import metadata
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
@@ -25,15 +27,24 @@ from engine.errors import BadSetting, IndexUnavailable
 from engine.index import server_layout as layout
 from engine.index.base import CollectionInfo, Hit, IndexPoint, Page, check_binding, check_vectors, nearest
 from engine.index.server_layout import Binding, Layout
+from engine.index.server_words import NOT_QDRANTS, in_words, is_missing_collection
 from engine.providers.base import Vectors
 
 _BATCH_NUMBERS = 256_000
-"""Vector components in one request: about 3 MB of JSON, 1,000 vectors of 256 numbers."""
+"""Vector components in one request: 5 MB of JSON at most, 1,000 vectors of 256 numbers. Qdrant takes 32 MB."""
+
+_BATCH_POINTS = 1000
+"""Points in one request, however short their vectors are; also those that are read at once."""
 
 _OLDEST = (1, 16)
 """First version of Qdrant that keeps metadata of collections."""
 
+_PORT = 6333
+"""Qdrant's, where the address names none."""
+
 _TIMEOUT_SECONDS = 60
+
+Answer = TypeVar("Answer")
 
 
 class ServerIndex:
@@ -91,9 +102,10 @@ class ServerIndex:
 
         def put(part: slice) -> None:
             with self._writes:
-                self._client.upsert(collection, _point_structs(points[part], vectors[part]), wait=True)
+                points_of_part = _point_structs(points[part], vectors[part])
+                self._finished(self._client.upsert(collection, points_of_part, wait=True))
 
-        size = max(1, _BATCH_NUMBERS // vectors.shape[1])
+        size = max(1, min(_BATCH_POINTS, _BATCH_NUMBERS // vectors.shape[1]))
         parts = [slice(start, start + size) for start in range(0, len(points), size)]
         if len(parts) == 1:
             put(parts[0])
@@ -118,13 +130,14 @@ class ServerIndex:
     ) -> list[Hit]:
         if document_ids is not None and not document_ids:
             return []
-        with self._in_words():
+        query, which = vector.tolist(), _filter(spec_id, document_ids)
+        params = layout.search_params(not self._layout.graph if exact is None else exact)
+
+        def find() -> list[Hit]:
             binding = self._binding(collection)
             if binding is None:
                 return []
             check_vectors(vector, binding.dimension, collection)
-            query, which = vector.tolist(), _filter(spec_id, document_ids)
-            params = layout.search_params(not self._layout.graph if exact is None else exact)
 
             def fetch(count: int) -> list[Hit]:
                 found = self._client.query_points(
@@ -139,8 +152,10 @@ class ServerIndex:
 
             return nearest(fetch, limit)
 
-    def read(self, collection: str, start: str | None = None, limit: int = 1000) -> Page:
-        with self._in_words():
+        return self._reading(find)
+
+    def read(self, collection: str, start: str | None = None, limit: int = _BATCH_POINTS) -> Page:
+        def page() -> Page:
             binding = self._binding(collection)
             if binding is None:
                 return Page([], np.zeros((0, 0), np.float32), None)
@@ -151,15 +166,19 @@ class ServerIndex:
                 with_payload=True,
                 with_vectors=True,
             )
-        vectors = np.array([record.vector for record in records], np.float32).reshape(-1, binding.dimension)
-        return Page([_stored(record) for record in records], vectors, None if after is None else UUID(str(after)).hex)
+            return _page(records, binding, None if after is None else UUID(str(after)).hex)
+
+        return self._reading(page)
 
     def count(self, collection: str, spec_id: str | None = None, document_id: str | None = None) -> int:
-        with self._in_words():
+        which = _filter(spec_id, None if document_id is None else [document_id])
+
+        def number() -> int:
             if self._binding(collection) is None:
                 return 0
-            which = _filter(spec_id, None if document_id is None else [document_id])
             return self._client.count(collection, count_filter=which, exact=True).count
+
+        return self._reading(number)
 
     def delete(self, collection: str, spec_id: str | None = None, document_id: str | None = None) -> None:
         if spec_id is None and document_id is None:
@@ -167,7 +186,7 @@ class ServerIndex:
         with self._in_words():
             if self._binding(collection) is not None:
                 which = _filter(spec_id, None if document_id is None else [document_id])
-                self._client.delete(collection, models.FilterSelector(filter=which), wait=True)
+                self._finished(self._client.delete(collection, models.FilterSelector(filter=which), wait=True))
 
     def drop(self, collection: str) -> None:
         with self._lock, self._in_words():
@@ -178,40 +197,74 @@ class ServerIndex:
     def rebuild(self, collection: str) -> int:
         """Copy a collection into a new one that is made as the settings say now, let its name stand for that one, and drop the old one.
 
-        Searches go on meanwhile. Returns the number of points. Raises IndexUnavailable, also when points were written or removed while
-        they were copied; the old collection is then still the one in use.
+        Searches go on meanwhile. Returns the number of points that were copied. Raises IndexUnavailable, also when points were written or
+        removed while they were copied; the old collection is then still the one in use.
         """
         with self._lock, self._in_words():
             binding = self._binding(collection)
             if binding is None:
                 raise IndexUnavailable(_gone(collection))
-            old = layout.targets(self._client).get(collection, collection)
-            new = layout.following(collection, old)
-            if self._client.collection_exists(new):
-                self._client.delete_collection(new)
-            self._layout.create(self._client, new, binding)
+            old, new = self._behind(collection), layout.following(self._client, collection)
+            if not self._layout.create(self._client, new, binding):
+                raise IndexUnavailable(
+                    f"{collection} is being renewed by another process. It is in use as it was. Wait until that one has finished."
+                )
             start: str | None = None
             while True:
-                page = self.read(collection, start)
+                page = self.read(old, start)
                 if page.points:
                     self._write(new, page.points, page.vectors)
                 start = page.following
                 if start is None:
                     break
-            before, copied = (self._client.count(name, exact=True).count for name in (old, new))
-            if before != copied:
+            copied, there = (self._stored_ids(name) for name in (new, old))
+            if not np.array_equal(copied, there) or self._behind(collection) != old:
                 self._client.delete_collection(new)
                 raise IndexUnavailable(
-                    f"{collection} was changed while it was copied ({before} points, {copied} copied). It is in use as it was. "
-                    "Rebuild it when nothing is being indexed."
+                    f"{collection} was changed while it was copied ({len(there)} points, {len(copied)} copied). It is in use as it was. "
+                    "Renew it when nothing is being indexed."
                 )
             if old == collection:
                 # An alias cannot take the name of a collection that is there.
                 self._client.delete_collection(old)
-            layout.point_at(self._client, collection, new)
-            if old != collection:
+                layout.point_at(self._client, collection, new)
+            else:
+                layout.point_at(self._client, collection, new)
+                self._catch_up(old, new, copied, binding)
                 self._client.delete_collection(old)
-            return copied
+            numbers = layout.generations(self._client, collection)
+            for name in numbers:
+                if numbers[name] < numbers[new]:
+                    # A renewal that was cut off has left it.
+                    self._client.delete_collection(name)
+            return len(copied)
+
+    def _behind(self, collection: str) -> str:
+        """The collection that a name stands for: another one behind an alias, or itself."""
+        return layout.targets(self._client).get(collection, collection)
+
+    def _stored_ids(self, collection: str) -> NDArray[np.bytes_]:
+        """Chunk ids in their order, 32 bytes each."""
+        pages: list[NDArray[np.bytes_]] = [np.zeros(0, "S32")]
+        start: Any = None
+        while True:
+            records, start = self._client.scroll(
+                collection, limit=_BATCH_POINTS, offset=start, with_payload=False, with_vectors=False
+            )
+            pages.append(np.array([UUID(str(record.id)).hex for record in records], "S32"))
+            if start is None:
+                return np.concatenate(pages)
+
+    def _catch_up(self, old: str, new: str, copied: NDArray[np.bytes_], binding: Binding) -> None:
+        """Do to `new` what others did to `old` after the two were compared and before the name was moved."""
+        now = self._stored_ids(old)
+        written, removed = _point_ids(np.setdiff1d(now, copied)), _point_ids(np.setdiff1d(copied, now))
+        for start in range(0, len(written), _BATCH_POINTS):
+            some = written[start : start + _BATCH_POINTS]
+            page = _page(self._client.retrieve(old, some, with_payload=True, with_vectors=True), binding, None)
+            self._write(new, page.points, page.vectors)
+        if removed:
+            self._finished(self._client.delete(new, models.PointIdsList(points=removed), wait=True))
 
     def collections(self) -> list[CollectionInfo]:
         with self._in_words():
@@ -230,12 +283,14 @@ class ServerIndex:
             version = self._client.info().version
             found = self._client.get_collections().collections
         numbers = re.match(r"(\d+)\.(\d+)", version)
-        if numbers and (int(numbers[1]), int(numbers[2])) < _OLDEST:
+        known = (int(numbers[1]), int(numbers[2])) if numbers else None
+        if known and known < _OLDEST:
             raise IndexUnavailable(
                 f"The Qdrant server at {self._place} has version {version}, and Chunkscope needs {_OLDEST[0]}.{_OLDEST[1]} or newer. "
                 "Nothing was changed. Update the server, or use that of docker-compose.yml."
             )
-        return f"The Qdrant server at {self._place} (version {version}) answers and holds {len(found)} collections."
+        tried = "" if known and known <= _newest() else ", which this Chunkscope does not know"
+        return f"The Qdrant server at {self._place} (version {version[:40]}{tried}) answers and holds {len(found)} collections."
 
     def close(self) -> None:
         self._client.close()
@@ -248,32 +303,47 @@ class ServerIndex:
                 self._bindings[collection] = bound
         return bound
 
+    def _finished(self, result: models.UpdateResult) -> None:
+        if result.status != models.UpdateStatus.COMPLETED:
+            raise IndexUnavailable(
+                f"The Qdrant server at {self._place} took a change and did not finish it in time. It may do so later. "
+                "Look into the server's log and index the documents again."
+            )
+
+    def _reading(self, read: Callable[[], Answer]) -> Answer:
+        """A renewal may drop the collection that a request was on its way to: its name then stands for another one already."""
+        with self._in_words():
+            try:
+                return read()
+            except UnexpectedResponse as error:
+                if not is_missing_collection(error):
+                    raise
+            self._bindings.clear()
+            return read()
+
     @contextmanager
     def _in_words(self) -> Iterator[None]:
         try:
             yield
-        except (ApiException, QdrantException) as error:
-            raise IndexUnavailable(self._words(error)) from error
+        except (ApiException, QdrantException, *NOT_QDRANTS) as error:
+            if is_missing_collection(error):
+                # Removed by someone else: forget what was known, so that the next call looks again.
+                self._bindings.clear()
+            raise IndexUnavailable(in_words(error, self._place)) from error
 
-    def _words(self, error: Exception) -> str:
-        server = f"The Qdrant server at {self._place}"
-        if not isinstance(error, UnexpectedResponse):
-            return f"{server} cannot be reached or did not answer in time. What was stored before is kept. Check QDRANT_URL and that the server runs, then try again."
-        if error.status_code in (401, 403):
-            return f"{server} refuses the key. Nothing was changed. Check QDRANT_API_KEY."
-        if error.status_code == 404:
-            # Removed by someone else: forget what was known, so that the next call looks again.
-            self._bindings.clear()
-            return f"{server} lost a collection while it was in use. The documents are kept: index them again."
-        return f"{server} answered with an error ({error.status_code}). What was stored before is kept. Look into the server's log (a full disk is a common cause), then try again."
+
+def _newest() -> tuple[int, int]:
+    """The last version of Qdrant that the client says it works with: the one after its own."""
+    major, minor = metadata.version("qdrant-client").split(".")[:2]
+    return int(major), int(minor) + 1
 
 
 def _place(url: str) -> str:
-    """Host and port: the address as given may hold a password."""
+    """Host and port, as the client will ask them: the address as given may hold a password."""
     try:
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.hostname:
-            return f"{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+            return f"{parts.hostname}:{parts.port or _PORT}"
     except ValueError:
         pass
     raise BadSetting(
@@ -282,7 +352,11 @@ def _place(url: str) -> str:
 
 
 def _connect(url: str, api_key: str | None) -> QdrantClient:
-    return QdrantClient(url=url, api_key=api_key, timeout=_TIMEOUT_SECONDS, check_compatibility=False)
+    return QdrantClient(url=url, port=_PORT, api_key=api_key, timeout=_TIMEOUT_SECONDS, check_compatibility=False)
+
+
+def _point_ids(chunk_ids: NDArray[np.bytes_]) -> list[models.ExtendedPointId]:
+    return [ids.point_id(each.decode()) for each in chunk_ids]
 
 
 def _point_structs(points: Sequence[IndexPoint], vectors: Vectors) -> list[models.PointStruct]:
@@ -306,7 +380,14 @@ def _filter(spec_id: str | None, document_ids: Sequence[str] | None) -> models.F
 
 
 def _hit(point: models.ScoredPoint) -> Hit:
-    return Hit(UUID(str(point.id)).hex, str((point.payload or {})["document_id"]), point.score)
+    # A server writes the fewest digits that name a 32-bit number: 0.6. The embedded index gives that number as 64 bits: 0.60000002.
+    score = float(np.float32(point.score))
+    return Hit(UUID(str(point.id)).hex, str((point.payload or {})["document_id"]), score)
+
+
+def _page(records: Sequence[models.Record], binding: Binding, following: str | None) -> Page:
+    vectors = np.array([record.vector for record in records], np.float32).reshape(-1, binding.dimension)
+    return Page([_stored(record) for record in records], vectors, following)
 
 
 def _stored(record: models.Record) -> IndexPoint:

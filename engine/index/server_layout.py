@@ -1,6 +1,6 @@
 """How collections lie on a Qdrant server: a name that everybody uses is an alias, and what it stands for can be exchanged.
 
-`sentence_collection` is the alias of `sentence_collection-1`; a rebuild fills `sentence_collection-2`, moves the alias in one step and
+`sentence_collection` is the alias of `sentence_collection-1`; a renewal fills `sentence_collection-2`, moves the alias in one step and
 drops the old one. A collection under its own name, as earlier versions made them, is used as it is until it is rebuilt.
 """
 
@@ -50,8 +50,12 @@ class Layout(NamedTuple):
             settings.qdrant_writes,
         )
 
-    def create(self, client: QdrantClient, name: str, binding: Binding) -> None:
-        """Make a collection with its keyword indexes; one that is there already stays, and gets the indexes it lacks."""
+    def create(self, client: QdrantClient, name: str, binding: Binding) -> bool:
+        """Make a collection with its keyword indexes; one that is there already stays, and gets the indexes it lacks.
+
+        Returns whether it was made by this call.
+        """
+        made = True
         try:
             client.create_collection(
                 name,
@@ -71,7 +75,9 @@ class Layout(NamedTuple):
             # Another process made it in the meantime.
             if error.status_code != 409 and not client.collection_exists(name):
                 raise
+            made = False
         index_fields(client, name)
+        return made
 
     def _quantization(self) -> models.QuantizationConfig | None:
         if self.quantization == "scalar":
@@ -91,14 +97,22 @@ def first(collection: str) -> str:
     return f"{collection}-1"
 
 
-def following(collection: str, current: str) -> str:
-    """Name of the collection that takes the place of `current`."""
-    found = _GENERATION.fullmatch(current.removeprefix(collection))
-    return f"{collection}-{int(found[1]) + 1}" if found else first(collection)
+def generations(client: QdrantClient, collection: str) -> dict[str, int]:
+    """The collections that stand or stood behind a name, or were to, each with its number."""
+    names = [each.name for each in client.get_collections().collections]
+    numbers = {
+        name: _GENERATION.fullmatch(name.removeprefix(collection)) for name in names if name.startswith(collection)
+    }
+    return {name: int(number[1]) for name, number in numbers.items() if number}
+
+
+def following(client: QdrantClient, collection: str) -> str:
+    """The name after the newest of them: one that is not in use, also not by a renewal that runs elsewhere."""
+    return f"{collection}-{max(generations(client, collection).values(), default=0) + 1}"
 
 
 def is_left_over(name: str) -> bool:
-    """Whether a collection that no alias stands for belongs to a rebuild that was cut off."""
+    """Whether a collection that no alias stands for belongs to a renewal that was cut off."""
     return re.search(r"_collection-\d+$", name) is not None
 
 
@@ -108,10 +122,10 @@ def targets(client: QdrantClient) -> dict[str, str]:
 
 
 def point_at(client: QdrantClient, collection: str, target: str) -> None:
-    """Let an alias stand for another collection, in one step: no search falls between the two."""
-    there = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=collection))
+    """Let an alias stand for a collection, in one step: no search falls between the two."""
+    # Moves an alias that is there. To delete it first would be a second action, and Qdrant keeps the first when the second is refused.
     now = models.CreateAliasOperation(create_alias=models.CreateAlias(alias_name=collection, collection_name=target))
-    client.update_collection_aliases([there, now])
+    client.update_collection_aliases([now])
 
 
 def search_params(exact: bool) -> models.SearchParams:

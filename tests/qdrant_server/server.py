@@ -12,22 +12,37 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
-from tests.qdrant_server.collections import BODY, Collections, Refused
+from tests.qdrant_server.collections import Collections
+from tests.qdrant_server.strict import BODY, Refused
 
 VERSION = "1.19.1"
+
+LARGEST_BODY = 32 * 1024 * 1024
+"""Bytes of JSON that Qdrant takes in one request, unless its `max_request_size_mb` says otherwise."""
 
 
 class QdrantServer:
     """Serves on a loopback port, from a folder of its own that goes when it is closed.
 
-    `api_key`: refuse requests without it. `version`: what it says it is.
+    `api_key`: refuse requests without it; `read_only_key`: another one, which may read. `version`: what it says it is. `strict_mode`:
+    that of new collections.
     """
 
-    def __init__(self, port: int = 0, api_key: str | None = None, version: str = VERSION) -> None:
+    def __init__(
+        self,
+        port: int = 0,
+        api_key: str | None = None,
+        version: str = VERSION,
+        read_only_key: str | None = None,
+        strict_mode: BODY | None = None,
+    ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="qdrant-"))
-        self.collections = Collections(self._folder)
+        self.collections = Collections(self._folder, strict_mode or {})
         self.api_key = api_key
+        self.read_only_key = read_only_key
         self.version = version
+        self.write_status = "completed"
+        """What a write of points that is done is said to be."""
         self.in_flight = 0
         self.most_in_flight = 0
         """Most writes of points that were served at once."""
@@ -73,11 +88,11 @@ class QdrantServer:
                 return self.collections.drop(name)
             case (_, "collections", name, *rest):
                 return self._of_collection(method, name, rest, body)
-        raise Refused(404, "Not found: no such call")
+        raise Refused(404, "")
 
     def _of_collection(self, method: str, name: str, rest: list[str], body: BODY) -> Any:
         collection = self.collections.require(name)
-        done = {"operation_id": 0, "status": "completed"}
+        done = {"operation_id": 0, "status": self.write_status}
         with collection.lock:
             match (method, *rest):
                 case ("GET",):
@@ -91,6 +106,8 @@ class QdrantServer:
                 case ("PUT", "points"):
                     collection.upsert(body["points"])
                     return done
+                case ("POST", "points"):
+                    return collection.retrieve(body)
                 case ("POST", "points", "query"):
                     self.last_query = body
                     return {"points": collection.query(body)}
@@ -101,7 +118,18 @@ class QdrantServer:
                 case ("POST", "points", "delete"):
                     collection.delete(body)
                     return done
-        raise Refused(404, "Not found: no such call")
+        raise Refused(404, "")
+
+    def refusal(self, method: str, path: str, key: str | None) -> tuple[int, str] | None:
+        """The status and text for a key that is missing, wrong, or only reads; what a server says of itself is open to all."""
+        if self.api_key is None or path == "/" or key == self.api_key:
+            return None
+        if key is None:
+            return 401, "Must provide an API key or an Authorization bearer token"
+        if key != self.read_only_key:
+            return 401, "Invalid API key or JWT"
+        reads = method == "GET" or path.endswith(("/points", "/query", "/scroll", "/count"))
+        return None if reads and method != "PUT" else (403, "Forbidden: Write access is required")
 
 
 class _Http(ThreadingHTTPServer):
@@ -134,8 +162,17 @@ class _Handler(BaseHTTPRequestHandler):
         if path in ("/healthz", "/livez", "/readyz"):
             self._send(200, b"healthz check passed", "text/plain")
             return
-        if owner.api_key is not None and self.headers.get("api-key") != owner.api_key:
-            self._send(401, b"Must provide an API key or an Authorization bearer token", "text/plain")
+        refused = owner.refusal(self.command, path, self.headers.get("api-key"))
+        if refused is not None:
+            status, reason = refused
+            if status == 401:
+                self._send(status, reason.encode(), "text/plain")
+            else:
+                self._json(status, {"status": {"error": reason}, "time": 0.0})
+            return
+        if len(data) > LARGEST_BODY:
+            reason = f"JSON payload ({len(data)} bytes) is larger than allowed (limit: {LARGEST_BODY} bytes)."
+            self._json(400, {"status": {"error": reason}, "time": 0.0})
             return
         if path == "/":
             self._json(200, {"title": "qdrant - vector search engine", "version": owner.version})
@@ -143,21 +180,20 @@ class _Handler(BaseHTTPRequestHandler):
         with owner.counting:
             owner.in_flight += writes
             owner.most_in_flight = max(owner.most_in_flight, owner.in_flight)
+        body: BODY | None
         try:
-            status, body = (
-                200,
-                {
-                    "result": owner.answer(self.command, path, json.loads(data) if data else {}),
-                    "status": "ok",
-                    "time": 0.0,
-                },
-            )
+            result = owner.answer(self.command, path, json.loads(data) if data else {})
+            status, body = 200, {"result": result, "status": "ok", "time": 0.0}
         except Refused as error:
-            status, body = error.status, {"status": {"error": str(error)}, "time": 0.0}
+            # A path that is none is answered with nothing.
+            status, body = error.status, {"status": {"error": str(error)}, "time": 0.0} if str(error) else None
         finally:
             # Before the answer goes out: the client may send its next write as soon as it has it.
             with owner.counting:
                 owner.in_flight -= writes
+        if body is None:
+            self._send(status, b"", "text/plain")
+            return
         self._json(status, body)
 
     def _json(self, status: int, body: BODY) -> None:

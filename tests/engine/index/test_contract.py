@@ -1,4 +1,5 @@
-"""What every index must do: the same tests on Qdrant Edge, on the client's in-memory mode, over HTTP on the test server, and on a Qdrant server when there is one."""
+"""What every index must do: the same tests on Qdrant Edge, on the client's in-memory mode, over HTTP on the test server with one shard and
+with three under the strict mode of Qdrant's cloud, and on a Qdrant server when there is one."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from engine.errors import IndexMismatch, IndexUnavailable
 from engine.index import ChunkIndex, IndexPoint
 from engine.index.edge import EdgeIndex
 from engine.index.server import ServerIndex
+from engine.index.server_layout import Layout
 
 # The in-memory mode says that it needs no payload indexes and is exact anyway.
 pytestmark = [
@@ -27,14 +29,20 @@ pytestmark = [
 MODEL = "wordllama"
 
 
-@pytest.fixture(params=["edge", "memory", "http", "server"])
+@pytest.fixture(params=["edge", "memory", "http", "shards", "server"])
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ChunkIndex]:
     if request.param == "edge":
         found: ChunkIndex = EdgeIndex(tmp_path / "index")
     elif request.param == "memory":
-        found = ServerIndex("http://memory", client=QdrantClient(":memory:"))
+        # It cannot take two writes at once.
+        found = ServerIndex("http://memory", client=QdrantClient(":memory:"), layout=Layout(writes=1))
     elif request.param == "http":
         found = ServerIndex(request.getfixturevalue("qdrant_server").url)
+    elif request.param == "shards":
+        strict = {"enabled": True, "unindexed_filtering_retrieve": False, "unindexed_filtering_update": False}
+        server = request.getfixturevalue("qdrant_server")
+        server.collections.strict_mode = strict
+        found = ServerIndex(server.url, layout=Layout(shards=3))
     else:
         url = os.environ.get("QDRANT_TEST_URL")
         if not url:
@@ -174,7 +182,7 @@ def test_more_points_than_one_batch_are_all_found(index: ChunkIndex, collection:
 
 
 # The client's in-memory mode is not made for threads.
-@pytest.mark.parametrize("index", ["edge", "http", "server"], indirect=True)
+@pytest.mark.parametrize("index", ["edge", "http", "shards", "server"], indirect=True)
 def test_threads_write_and_search_at_once(index: ChunkIndex, collection: str) -> None:
     failures: list[BaseException] = []
 

@@ -1,12 +1,9 @@
-"""What only the index on a server can meet: no server, a wrong key, a server in trouble, a collection of someone else."""
+"""What only the index on a server can do and meet: no server, a collection of someone else, settings, shards, measuring."""
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +11,8 @@ from qdrant_client import QdrantClient, models
 
 from engine import ids
 from engine.errors import BadSetting, IndexMismatch, IndexUnavailable
-from engine.index import Hit, IndexPoint, Page, open_index, recall, server
+from engine.index import Hit, IndexPoint, open_index, recall, server
+from engine.index.edge import EdgeIndex
 from engine.index.server import ServerIndex
 from engine.index.server_layout import Layout
 from engine.settings import load_settings
@@ -28,50 +26,6 @@ pytestmark = [
 
 POINT = IndexPoint("0" * 32, "doc", "spec")
 EAST = np.array([[1, 0]], dtype=np.float32)
-
-
-class _Answer(BaseHTTPRequestHandler):
-    """Answers every request with the server's `status`."""
-
-    server: _Troubled
-
-    def do_GET(self) -> None:
-        body = json.dumps({"status": {"error": "the key sesame is wrong"}}).encode()
-        self.send_response(self.server.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class _Troubled(ThreadingHTTPServer):
-    status = 500
-
-
-@pytest.fixture
-def troubled() -> Iterator[_Troubled]:
-    with _Troubled(("127.0.0.1", 0), _Answer) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [(401, "refuses the key"), (403, "refuses the key"), (404, "lost a collection"), (507, r"an error \(507\)")],
-)
-def test_an_answer_that_is_an_error_is_said_in_words(troubled: _Troubled, status: int, words: str) -> None:
-    troubled.status = status
-    index = ServerIndex(f"http://127.0.0.1:{troubled.server_port}")
-    with pytest.raises(IndexUnavailable, match=words) as caught:
-        index.health()
-    assert "sesame" not in caught.value.message
-    index.close()
 
 
 def test_a_server_that_does_not_answer_is_said_in_words() -> None:
@@ -194,67 +148,21 @@ def test_a_batch_that_fails_is_said_in_words(qdrant_server: QdrantServer, monkey
     index.close()
 
 
-def test_a_collection_is_renewed_behind_its_name(qdrant_server: QdrantServer) -> None:
-    index = ServerIndex(qdrant_server.url)
-    points, vectors = many(300, 8)
-    index.ensure("sentence_collection", "wordllama", 8)
-    index.upsert("sentence_collection", points, vectors)
-    before = index.search("sentence_collection", vectors[0], 20, "spec")
-
-    renewing = ServerIndex(qdrant_server.url, layout=Layout(quantization="scalar", graph=True))
-    # What a renewal that was killed leaves is no obstacle, and is no collection to anybody.
-    qdrant_server.collections.create("sentence_collection-2", {"vectors": {"size": 3, "distance": "Cosine"}})
-    assert [info.name for info in index.collections()] == ["sentence_collection"]
-    assert renewing.rebuild("sentence_collection") == 300
-    assert qdrant_server.collections.names() == ["sentence_collection-2"]
-    assert qdrant_server.collections.require("sentence_collection").config["hnsw_config"]["m"] == 16
-    # The process that knew the old one goes on as if nothing had happened.
-    assert index.search("sentence_collection", vectors[0], 20, "spec") == before
-    assert [(info.name, info.points) for info in index.collections()] == [("sentence_collection", 300)]
-    index.drop("sentence_collection")
-    assert qdrant_server.collections.names() == []
-    assert qdrant_server.collections.aliases() == []
-    for each in (index, renewing):
-        each.close()
-
-
-def test_a_collection_under_its_own_name_is_used_and_renewed(qdrant_server: QdrantServer) -> None:
-    made = {
-        "vectors": {"size": 2, "distance": "Cosine"},
-        "hnsw_config": {"m": 0},
-        "metadata": {"model": "wordllama", "dimension": 2},
-    }
-    qdrant_server.collections.create("sentence_collection", made)
-    index = ServerIndex(qdrant_server.url)
-    index.ensure("sentence_collection", "wordllama", 2)
-    index.upsert("sentence_collection", [POINT], EAST)
-    assert index.rebuild("sentence_collection") == 1
-    assert qdrant_server.collections.names() == ["sentence_collection-1"]
-    assert len(index.search("sentence_collection", EAST[0], 5, "spec")) == 1
-    index.close()
-
-
-def test_a_collection_that_changes_while_it_is_copied_stays_in_use(
-    qdrant_server: QdrantServer, monkeypatch: pytest.MonkeyPatch
+def test_a_server_with_shards_ranks_and_scores_as_the_embedded_index(
+    qdrant_server: QdrantServer, tmp_path: Path
 ) -> None:
-    index, other = ServerIndex(qdrant_server.url), ServerIndex(qdrant_server.url)
-    index.ensure("sentence_collection", "wordllama", 2)
-    index.upsert("sentence_collection", [POINT], EAST)
-    read = ServerIndex.read
-
-    def read_and_write(self: ServerIndex, *arguments: Any) -> Page:
-        page = read(self, *arguments)
-        other.upsert("sentence_collection", [POINT._replace(chunk_id="1" * 32)], EAST)
-        return page
-
-    monkeypatch.setattr(ServerIndex, "read", read_and_write)
-    with pytest.raises(IndexUnavailable, match=r"changed while it was copied \(2 points, 1 copied\)"):
-        index.rebuild("sentence_collection")
-    assert qdrant_server.collections.names() == ["sentence_collection-1"]
-    assert index.count("sentence_collection") == 2
-    with pytest.raises(IndexUnavailable, match="index them again"):
-        index.rebuild("absent_collection")
-    for each in (index, other):
+    points, vectors = many(400, 8)
+    # Every vector stands there twice, so that equal scores meet from several shards and at the cut.
+    vectors[200:] = vectors[:200]
+    embedded, spread = EdgeIndex(tmp_path / "index"), ServerIndex(qdrant_server.url, layout=Layout(shards=3))
+    for index in (embedded, spread):
+        index.ensure("sentence_collection", "wordllama", 8)
+        index.upsert("sentence_collection", points, vectors)
+    for query in vectors[:5]:
+        for limit in (1, 5, 24):
+            found = spread.search("sentence_collection", query, limit, "spec")
+            assert found == embedded.search("sentence_collection", query, limit, "spec")
+    for each in (embedded, spread):
         each.close()
 
 
@@ -286,21 +194,4 @@ def test_the_search_that_the_settings_name_is_the_one_that_is_sent(qdrant_server
         index.ensure("sentence_collection", "wordllama", 2)
         index.search("sentence_collection", EAST[0], 1, "spec", exact=given)
         assert qdrant_server.last_query["params"]["exact"] is expected
-        index.close()
-
-
-def test_a_server_that_is_too_old_or_wants_a_key_says_so() -> None:
-    with QdrantServer(version="1.9.2") as old:
-        index = ServerIndex(old.url)
-        with pytest.raises(IndexUnavailable, match=r"version 1\.9\.2, and Chunkscope needs 1\.16"):
-            index.health()
-        index.close()
-    with QdrantServer(api_key="sesame") as locked:
-        for key in (None, "wrong"):
-            index = ServerIndex(locked.url, key)
-            with pytest.raises(IndexUnavailable, match="refuses the key"):
-                index.health()
-            index.close()
-        index = ServerIndex(locked.url, "sesame")
-        assert "version 1.19.1" in index.health()
         index.close()
