@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +12,7 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app.text import counted, plain, shortened
-from engine import UserError, Workbench, ids
+from engine import UserError, Workbench, ids, processes
 from engine.errors import NotFound
 from engine.models import DocumentInfo
 from engine.questions import Finding
@@ -37,11 +39,18 @@ def receive(workbench: Workbench, files: Sequence[UploadedFile]) -> None:
     fresh = [file for file in files if file.file_id not in known]
     if fresh:
         bar = st.progress(0.0)
-        for number, file in enumerate(fresh):
-            bar.progress(number / len(fresh), text=f"Reading {plain(file.name)}, {number + 1} of {len(fresh)}")
-            known[file.file_id] = [
-                {"name": each.name, "words": each.words, "stored": each.stored} for each in _store(workbench, file)
-            ]
+        with ThreadPoolExecutor(processes.MOST, "upload") as threads:
+            becoming = [threads.submit(copy_context().run, _store, workbench, file) for file in fresh]
+            try:
+                for number, (file, outcomes) in enumerate(zip(fresh, becoming, strict=True)):
+                    bar.progress(number / len(fresh), text=f"Reading {plain(file.name)}, {number + 1} of {len(fresh)}")
+                    known[file.file_id] = [
+                        {"name": each.name, "words": each.words, "stored": each.stored} for each in outcomes.result()
+                    ]
+            finally:
+                # Whoever leaves the page does not wait for files that nobody has begun to read.
+                for outcomes in becoming:
+                    outcomes.cancel()
         bar.empty()
         st.rerun()
     for gone in set(known) - {file.file_id for file in files}:

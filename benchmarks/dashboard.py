@@ -46,17 +46,17 @@ def in_process() -> None:
     from streamlit.testing.v1 import AppTest
 
     from app import runtime
-    from engine import indexing
+    from engine.strategies import registry
 
     cuts = 0
-    cut = indexing.cut
+    cut = registry.cut
 
     def counted(*arguments: Any) -> Any:
         nonlocal cuts
         cuts += 1
         return cut(*arguments)
 
-    indexing.cut = counted
+    registry.cut = counted
     workbench = runtime.workbench()
     question_set = workbench.load_samples()
     began = time.perf_counter()
@@ -105,7 +105,7 @@ def in_process() -> None:
     line("click to detail", measure(click), floor)
     print(f"cuts in these reruns: {cuts - before}")
     runtime.close()
-    indexing.cut = cut
+    registry.cut = cut
 
 
 def opened(app_test: Any, page: str, query: dict[str, str]) -> Any:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.cutting import HERE, Cutter
 from engine.errors import NeedsModel
 from engine.index.base import ChunkIndex, IndexPoint, collection_name
 from engine.models import ChunkSet, StrategySpec
@@ -14,7 +15,6 @@ from engine.providers.base import Embedder, Models, Vectors
 from engine.store import IndexState, Store
 from engine.strategies import registry
 from engine.strategies.base import Need
-from engine.strategies.enrich import with_languages
 from engine.strategies.late_chunking import embed_query
 from engine.strategies.source import Source
 
@@ -34,30 +34,29 @@ class Indexed:
     """Bytes of the vectors, 4 per dimension; None without vectors."""
 
 
-def cut(source: Source, spec: StrategySpec, models: Models) -> ChunkSet:
-    """The chunks of one document under one spec. Raises UserError; nothing is stored."""
-    strategy = registry.strategy(spec.strategy_name)
-    return with_languages(strategy.chunk(source, strategy.parse(spec.params), models))
+def chunk_document(source: Source, spec: StrategySpec, models: Models, store: Store, cutter: Cutter = HERE) -> Indexed:
+    """The chunks of one document, stored, for a search by words: nothing is embedded.
 
-
-def chunk_document(source: Source, spec: StrategySpec, models: Models, store: Store) -> Indexed:
-    """The chunks of one document, stored, for a search by words: nothing is embedded. Raises NeedsModel, ModelCallFailed, StoreUnavailable."""
+    Raises BadDocument, NeedsModel, ModelCallFailed, StoreUnavailable.
+    """
     made_with = chunked_with(spec, models)
     known = store.chunk_set(source.document.document_id, spec, made_with)
     if known is not None:
         return Indexed(known, dict(known.seconds), reused=True, vector_bytes=None)
-    chunk_set = cut(source, spec, models)
+    chunk_set = cutter.cut(source, spec, models)
     store.save_chunk_set(chunk_set, made_with)
     return Indexed(chunk_set, dict(chunk_set.seconds), reused=False, vector_bytes=None)
 
 
-def index_document(source: Source, spec: StrategySpec, models: Models, index: ChunkIndex, store: Store) -> Indexed:
+def index_document(
+    source: Source, spec: StrategySpec, models: Models, index: ChunkIndex, store: Store, cutter: Cutter = HERE
+) -> Indexed:
     """Make one document searchable under one spec, or find that it already is.
 
     The order keeps a killed process harmless: chunks and vectors are complete before the first write, a begun write is
     on record before it starts, and what was begun and not finished is removed by `clean_up`. Two that index the same at once, in one
     process or in several on the same PostgreSQL, wait for each other, and the second finds what the first has done.
-    Raises NeedsModel, ModelCallFailed, IndexUnavailable, IndexMismatch, StoreUnavailable.
+    Raises BadDocument, NeedsModel, ModelCallFailed, IndexUnavailable, IndexMismatch, StoreUnavailable.
     """
     embedder = models.embedder
     if embedder is None:
@@ -69,7 +68,7 @@ def index_document(source: Source, spec: StrategySpec, models: Models, index: Ch
         found = _found(source, spec, models, index, store)
         if isinstance(found, Indexed):
             return found
-        return _index(source, spec, models, embedder, index, store, found)
+        return _index(source, spec, models, embedder, index, store, cutter, found)
 
 
 def _found(
@@ -92,13 +91,14 @@ def _index(
     embedder: Embedder,
     index: ChunkIndex,
     store: Store,
+    cutter: Cutter,
     known: ChunkSet | None,
 ) -> Indexed:
     document_id, model = source.document.document_id, vector_model(spec, models)
     made_with = chunked_with(spec, models)
     # Vectors that a strategy makes itself are not stored with its chunks, so such a set is cut anew.
     brings_vectors = Need.TOKEN_EMBEDDER in registry.strategy(spec.strategy_name).needs
-    chunk_set = known if known is not None and not brings_vectors else cut(source, spec, models)
+    chunk_set = known if known is not None and not brings_vectors else cutter.cut(source, spec, models)
     seconds = dict(chunk_set.seconds)
     began = time.perf_counter()
     if chunk_set.vectors is not None:

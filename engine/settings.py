@@ -143,6 +143,12 @@ class Settings(BaseSettings):
     max_paragraphs: int = Field(200_000, ge=1, description="Most paragraphs in one document.")
     parse_timeout: float = Field(30.0, gt=0, description="Seconds one document may take to parse.")
     parse_memory_mb: int = Field(1024, ge=128, description="Memory one document may take to parse, in MB.")
+    cutting_processes: int | None = Field(
+        None,
+        ge=0,
+        le=64,
+        description="Most processes in which documents are cut and cuts measured for an index or a benchmark, started once there is much to cut, about 130 MB each; 0: that is done in the app. Default: one per core, at most 4, and 0 on a single core.",
+    )
     queue_limit: int = Field(100, ge=1, description="Most benchmarks that wait or run at once.")
     spend_per_day_usd: float | None = Field(
         None, ge=0, description="Most dollars a signed-in user may spend in a day (UTC). Default: no limit."

@@ -11,9 +11,9 @@ from engine.answer import SentenceVectors
 from engine.asking import Asked, Asker, Limits, in_words
 from engine.bench import summary
 from engine.bench.evidence import ChunkPlaces
+from engine.cutting import HERE, Cutter
 from engine.index.base import ChunkIndex
 from engine.judge import judge
-from engine.metrics import chunk_quality
 from engine.metrics.ceiling import Pool
 from engine.metrics.retrieval import depth_needed, score_question
 from engine.models import Chunk, Document, StrategySpec
@@ -51,6 +51,7 @@ class Parts:
     """The bundled model, for likeness of answers: free, and the same in every run."""
     stopping: Callable[[], bool] = lambda: False
     """Whether the run is to end; embedding then stops between two calls."""
+    cutter: Cutter = HERE
 
     def document(self, document_id: str) -> Document:
         return self.source(document_id).document
@@ -106,13 +107,13 @@ class Indexes:
         try:
             source = parts.source(document.document_id)
             if parts.experiment.plan.retriever == "lexical":
-                done = indexing.chunk_document(source, spec, models, parts.store)
+                done = indexing.chunk_document(source, spec, models, parts.store, parts.cutter)
             else:
-                done = indexing.index_document(source, spec, models, parts.index, parts.store)
+                done = indexing.index_document(source, spec, models, parts.index, parts.store, parts.cutter)
             self._chunk_count += len(done.chunk_set.chunks)
             if self._keeps:
                 self._chunks.extend(done.chunk_set.chunks)
-            self._quality.append(chunk_quality.measure(done.chunk_set, source))
+            self._quality.append(parts.cutter.measure(done.chunk_set, source))
             if done.vector_bytes is not None:
                 self._bytes = (self._bytes or 0) + done.vector_bytes
             parse = source.document.parse_seconds

@@ -22,6 +22,7 @@ from engine.bench.open_spec import Indexes, OpenSpec, Parts
 from engine.bench.overnight import Overnight
 from engine.bench.plan import answer_seeds, judged_by
 from engine.bench.spending import Spending
+from engine.cutting import HERE, Cutter
 from engine.errors import BudgetExceeded, IndexUnavailable, ModelCallFailed, NotFound, StoreUnavailable, UserError
 from engine.executor.base import Executor, Unit
 from engine.executor.local import LocalExecutor
@@ -71,7 +72,7 @@ class Runner:
     """Carries out experiments against one set of models, index and store.
 
     `estimate`: the dry run of an experiment, asked only where there is a budget to keep. `poll_seconds`: between two looks at an
-    overnight batch. `executor`: where units are carried out; those of an overnight run are only collected, which happens here.
+    overnight batch. `executor`: where units are carried out; those of an overnight run are only collected, which happens here. `cutter`: where documents are cut.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Runner:
         estimate: Callable[[Experiment], DryRun],
         poll_seconds: float = 60.0,
         executor: Executor | None = None,
+        cutter: Cutter = HERE,
     ) -> None:
         self.store = store
         self.index = index
@@ -95,6 +97,7 @@ class Runner:
         self.estimate = estimate
         self.poll_seconds = poll_seconds
         self.executor = executor or LocalExecutor()
+        self.cutter = cutter
 
     def run(self, experiment: Experiment, emit: Emit, cancelled: Callable[[], bool]) -> Ended:
         """Do what is not done yet and store the outcome, including what it says. `cancelled`: it was told to stop or met its budget.
@@ -169,6 +172,7 @@ class _Work:
             SentenceVectors(),
             BundledEmbedder(),
             self._stopping,
+            runner.cutter,
         )
         self._room = threading.Semaphore(OPEN_SPECS)
         self._asked: list[Future[None]] = []

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine import tokens
+from engine import processes, tokens
 from engine.documents.limits import Archive, check_upload
 from engine.documents.names import display_name, shown
 from engine.documents.pool import pool
@@ -44,6 +48,8 @@ class FileRead:
     """The original bytes; empty when they could not be taken out."""
     document: Document | None
     error: UserError | None
+    seconds: float = 0.0
+    """How long reading it took."""
 
 
 def read_document(data: bytes, name: str, settings: Settings) -> Document:
@@ -60,23 +66,28 @@ def read_document(data: bytes, name: str, settings: Settings) -> Document:
 def read_many(source: bytes | Path, name: str, settings: Settings) -> Iterator[FileRead]:
     """Every file of a zip archive (its bytes, or its path) or of a folder, in order of their paths; one bad file does not stop the rest.
 
+    Several are read at once, so that at most a few more are in memory than the one that is yielded.
     Hidden files and the litter of operating systems are passed over. Links are not followed. A single document is
     yielded alone. Raises NotFound when the path names nothing, and BadDocument when the archive itself is refused;
     errors of single files are yielded.
     """
     if isinstance(source, Path):
         if source.is_dir():
-            yield from _read_folder(source, settings)
+            yield from _read_all(_in_folder(source, settings), settings)
             return
         if not source.is_file():
             raise NotFound(f"{shown(name)} was not found. Nothing was stored. Check the path.")
         check_upload(source.stat().st_size, name, settings)
         source = source.read_bytes()
     if not is_archive(source, name):
-        yield _read_one(source, display_name(name), settings)
+        yield _read_one(FileRead(display_name(name), source, None, None), settings)
         return
     check_upload(len(source), name, settings)
-    archive = Archive(source, settings, name)
+    yield from _read_all(_in_archive(Archive(source, settings, name)), settings)
+
+
+def _in_archive(archive: Archive) -> Iterator[FileRead]:
+    """The files of an archive, not read yet, and those that cannot be taken out."""
     for member in sorted(archive.members, key=lambda member: member.filename):
         if member.is_dir() or _LITTER.search(member.filename):
             continue
@@ -85,7 +96,7 @@ def read_many(source: bytes | Path, name: str, settings: Settings) -> Iterator[F
         except UserError as error:
             yield FileRead(member.filename, b"", None, error)
         else:
-            yield _read_one(data, member.filename, settings)
+            yield FileRead(member.filename, data, None, None)
 
 
 def close_worker() -> None:
@@ -104,7 +115,8 @@ def supported_types() -> dict[str, str]:
     return {suffix: words.noun for words in WORDS.values() for suffix in words.extensions}
 
 
-def _read_folder(folder: Path, settings: Settings) -> Iterator[FileRead]:
+def _in_folder(folder: Path, settings: Settings) -> Iterator[FileRead]:
+    """The files of a folder, not read yet, and those that cannot be opened."""
     for root, folders, files in os.walk(folder, followlinks=False):
         folders[:] = sorted(each for each in folders if not each.startswith("."))
         for file in sorted(files):
@@ -123,11 +135,32 @@ def _read_folder(folder: Path, settings: Settings) -> Iterator[FileRead]:
                     relative, b"", None, BadDocument(f"{shown(relative)} was not read: {reason}. Nothing was stored.")
                 )
             else:
-                yield _read_one(data, relative, settings)
+                yield FileRead(relative, data, None, None)
 
 
-def _read_one(data: bytes, path: str, settings: Settings) -> FileRead:
+def _read_all(files: Iterator[FileRead], settings: Settings) -> Iterator[FileRead]:
+    """Each file read, in the same order, as many at once as there are processes for it."""
+    ahead: deque[Future[FileRead]] = deque()
+    with ThreadPoolExecutor(processes.MOST, "read") as threads:
+        try:
+            for file in files:
+                # What is logged meanwhile belongs to the request that asked.
+                ahead.append(threads.submit(copy_context().run, _read_one, file, settings))
+                if len(ahead) > processes.MOST:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
+
+
+def _read_one(file: FileRead, settings: Settings) -> FileRead:
+    if file.error is not None:
+        return file
+    began = time.perf_counter()
     try:
-        return FileRead(path, data, read_document(data, path, settings), None)
+        document = read_document(file.data, file.path, settings)
     except UserError as error:
-        return FileRead(path, data, None, error)
+        return replace(file, error=error)
+    return replace(file, document=document, seconds=time.perf_counter() - began)

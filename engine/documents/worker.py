@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
-import logging
 import os
 import signal
 import sys
@@ -15,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.documents.assemble import assemble
-from engine.documents.pool import receive, send
 from engine.errors import BadDocument
+from engine.processes import begin, receive, send
 from engine.settings import Settings
 
 MAX_SERVED = 500
@@ -30,19 +28,7 @@ _MB = 1024 * 1024
 
 def main() -> None:
     """Serves requests until the parent closes the pipe."""
-    replies = os.fdopen(os.dup(1), "wb")
-    requests = sys.stdin.buffer
-
-    # From here on nothing a parser prints may reach the pipe or the terminal: it could be text of the document.
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
-    logging.disable(logging.CRITICAL)
-    # What is imported stays, and a document's tree is one large live structure: looking through both again and again
-    # for garbage takes a fifth of the time of a long document.
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 100)
-    send(replies, b"ready")
+    requests, replies = begin()
     served = 0
     while (header := receive(requests)) is not None and (data := receive(requests)) is not None:
         request = json.loads(header)

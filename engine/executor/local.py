@@ -16,8 +16,7 @@ from engine.records import DocumentRef
 class LocalExecutor:
     """The executor of one machine.
 
-    Files are read in worker processes before; cutting stays in the runner's threads: it is a small part of indexing, and carrying a document
-    to another process and its chunks back costs a fifth to nine tenths of cutting it (`docs/SCALING.md`).
+    Documents are read, cut and measured in worker processes (`engine.documents`, `engine.cutting`); the threads embed, write, search and ask.
 
     `turns`: units of all runs that are worked on at once; None: as many as runs bring. Where nothing waits for a server, more of them than
     there are cores are not faster, and whoever opens a page has to wait behind all of them. Each gives way to pages first.

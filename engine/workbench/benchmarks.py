@@ -321,4 +321,5 @@ class Benchmarks(Asking):
             estimate,
             self.settings.batch_poll_seconds,
             self._executor,
+            self._cutter,
         )

@@ -106,7 +106,7 @@ class Chunks(Documents):
     def _cut(self, document_id: str, spec: StrategySpec, models: Models) -> ChunkSet:
         source = self._source(document_id)
         key = (document_id, spec.spec_id, indexing.chunked_with(spec, self.models))
-        return self._chunk_sets.get_or_make(key, lambda: indexing.cut(source, spec, models))
+        return self._chunk_sets.get_or_make(key, lambda: registry.cut(source, spec, models))
 
     def _cutting_usd(self, source: Source, spec: StrategySpec) -> float | None:
         """The most that cutting can cost by calls no cache answers; None: a price is unknown."""
@@ -178,7 +178,7 @@ class Chunks(Documents):
         """The chunks of a file that is not stored. Raises BadDocument, NeedsModel, ModelCallFailed, BudgetExceeded."""
         source = Source(reading.read_document(data, name, self.settings))
         with self._paying(lambda: self._cutting_usd(source, spec)) as models:
-            return indexing.cut(source, spec, models)
+            return registry.cut(source, spec, models)
 
     def quality(self, chunk_set: ChunkSet) -> dict[str, float]:
         """Measures of the cut that need no questions."""
@@ -202,7 +202,7 @@ class Chunks(Documents):
         self, document_ids: Sequence[str], specs: Sequence[StrategySpec], models: Models
     ) -> list[indexing.Indexed]:
         return [
-            indexing.index_document(self._source(document_id), spec, models, self._index, self._store)
+            indexing.index_document(self._source(document_id), spec, models, self._index, self._store, self._cutter)
             for spec in specs
             for document_id in document_ids
         ]

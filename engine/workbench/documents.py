@@ -65,15 +65,12 @@ class Documents(Parts):
 
         Raises NotFound when the path names nothing, BadDocument when an archive itself is refused.
         """
-        began = time.perf_counter()
         for read in reading.read_many(source, name, self.settings):
-            seconds = time.perf_counter() - began
             path = reading.display_name(read.path)
             if read.document is None:
                 yield FileAdded(path, None, str(read.error))
             else:
-                yield FileAdded(path, self._keep(read.document, read.data, seconds), None)
-            began = time.perf_counter()
+                yield FileAdded(path, self._keep(read.document, read.data, read.seconds), None)
 
     def _keep(self, document: Document, data: bytes, parse_seconds: float) -> Added:
         with self._one_at_a_time(document.sha256):

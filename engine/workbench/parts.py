@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
+from engine.cutting import Cutter
 from engine.errors import NotAllowed
 from engine.index import ChunkIndex
 from engine.models import ChunkSet
@@ -35,6 +36,7 @@ class Parts:
         self._folder = folder
         self._store = store
         self._index = index
+        self._cutter = Cutter(settings.cutting_processes)
         self._lock = threading.Lock()
         self._sources: OrderedDict[str, Source] = OrderedDict()
         self._chunk_sets: Recent[tuple[str, str, str], ChunkSet] = Recent(OPEN_CHUNK_SETS)

@@ -107,6 +107,7 @@ class Workbench(Benchmarks):
         self._jobs.close()
         self._leftovers.close()
         self._executor.close()
+        self._cutter.close()
         self._index.close()
         self._store.close()
         reading.close_worker()

@@ -1,10 +1,11 @@
 import hashlib
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from engine import ids, tokens
+from engine import documents, ids, processes, tokens
 from engine.documents import FileRead, close_worker, parser_versions, read_document, read_many, supported_types
 from engine.documents.pool import pool
 from engine.errors import BadDocument, NotFound, UserError
@@ -141,6 +142,40 @@ def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
         ("empty.txt", "refused: empty.txt is empty (0"),
         ("sub/b.md", "two"),
     ]
+
+
+def test_several_files_are_read_at_once_and_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "MOST", 2)
+    met, last_read = threading.Barrier(2), threading.Event()
+    real = documents.read_document
+
+    def read(data: bytes, name: str, settings: Settings) -> Document:
+        # Nobody passes alone, and the first waits until the second is done.
+        met.wait(60)
+        document = real(data, name, settings)
+        last_read.set() if name == "b.txt" else last_read.wait(60)
+        return document
+
+    monkeypatch.setattr(documents, "read_document", read)
+    first, second = read_many(zipped({"a.txt": "one", "b.txt": "two"}), "all.zip", SETTINGS)
+    assert results([first, second]) == [("a.txt", "one"), ("b.txt", "two")]
+    assert first.seconds > 0
+
+
+def test_whoever_stops_taking_files_leaves_the_rest_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "MOST", 2)
+    begun: list[str] = []
+    real = documents.read_document
+
+    def read(data: bytes, name: str, settings: Settings) -> Document:
+        begun.append(name)
+        return real(data, name, settings)
+
+    monkeypatch.setattr(documents, "read_document", read)
+    files = read_many(zipped({f"{number:02}.txt": f"text {number}" for number in range(20)}), "all.zip", SETTINGS)
+    assert results([next(files)]) == [("00.txt", "text 0")]
+    files.close()
+    assert len(begun) <= 4
 
 
 def test_a_single_file_is_read_alone(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def pool() -> Iterator[WorkerPool]:
 
 def scripted(action: str) -> WorkerPool:
     """A pool whose workers say they are ready, take one request and then run `action`."""
-    program = f"import os, sys, time, json\nfrom engine.documents.pool import send, receive\nout, src = sys.stdout.buffer, sys.stdin.buffer\nsend(out, b'ready')\nreceive(src); receive(src)\n{action}"
+    program = f"import os, sys, time, json\nfrom engine.processes import send, receive\nout, src = sys.stdout.buffer, sys.stdin.buffer\nsend(out, b'ready')\nreceive(src); receive(src)\n{action}"
     return WorkerPool(size=1, command=(sys.executable, "-c", program))
 
 

@@ -1,0 +1,142 @@
+"""Where documents are cut and cuts are measured: in the process that asks, or, once there is much of it, in processes beside it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+
+from pydantic import TypeAdapter
+
+from engine import processes
+from engine.errors import BadDocument
+from engine.memory import no_search_for_cycles
+from engine.metrics import chunk_quality
+from engine.models import ChunkSet, StrategySpec
+from engine.providers.base import Models
+from engine.strategies import registry
+from engine.strategies.source import Source
+
+COMMAND = processes.module("engine.cutting.worker")
+HERE_FIRST = 2_000_000
+"""Characters that are cut in this process before another one is started, which takes about as long as cutting them."""
+_TRIES = 2
+_MEASURES = TypeAdapter(dict[str, float])
+_log = logging.getLogger(__name__)
+
+
+class Cutter:
+    """Cuts documents and measures the cut. Safe to use from several threads, which it keeps free for other work.
+
+    What calls a model is always done here. The result is the same wherever it is made.
+    """
+
+    def __init__(self, size: int | None = None, here_first: int = HERE_FIRST, command: Sequence[str] = COMMAND) -> None:
+        """`size`: most processes; with 0 everything is done here, and without it that is so on a single core. `here_first`: characters that
+        are worked on here before a process is started."""
+        if size is None:
+            size = processes.MOST if processes.MOST > 1 else 0
+        self._left = here_first
+        self._pool = processes.Pool(size, lambda: _Worker(command)) if size else None
+        self._lock = threading.Lock()
+        self._names: weakref.WeakKeyDictionary[Source, str] = weakref.WeakKeyDictionary()
+        self._numbers = itertools.count()
+
+    def cut(self, source: Source, spec: StrategySpec, models: Models) -> ChunkSet:
+        """The chunks of one document under one spec.
+
+        Raises BadParameter, NeedsModel, ModelCallFailed; BadDocument when two processes in a row ended over it.
+        """
+        if not registry.strategy(spec.strategy_name).needs:
+            done = self._elsewhere("cut", source, spec.model_dump_json().encode)
+            if done is not None:
+                with no_search_for_cycles():
+                    return ChunkSet.model_validate_json(done)
+        return registry.cut(source, spec, models)
+
+    def measure(self, chunk_set: ChunkSet, source: Source) -> dict[str, float]:
+        """The measures of `chunk_quality.measure`. Raises BadDocument when two processes in a row ended over it."""
+        done = self._elsewhere("measure", source, chunk_set.model_dump_json().encode)
+        return chunk_quality.measure(chunk_set, source) if done is None else _MEASURES.validate_json(done)
+
+    def close(self) -> None:
+        """Ends the processes. What is asked for later is done here."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+    def process_ids(self) -> tuple[int, ...]:
+        """Ids of the processes that are running."""
+        return () if self._pool is None else self._pool.process_ids()
+
+    def _elsewhere(self, task: str, source: Source, body: Callable[[], bytes]) -> bytes | None:
+        """The result as JSON; None where it is to be made here: there is little to do, no process, or the process cannot do it."""
+        if not self._is_much(source):
+            return None
+        name = self._name(source)
+        for _ in range(_TRIES):
+            pool = self._pool
+            if pool is None:
+                return None
+            try:
+                with pool.process(lambda worker: name in worker.documents) as worker:
+                    return worker.carry_out(task, name, source, body())
+            except processes.NotStarted:
+                _log.warning("no process for cutting could be started; documents are cut in the app")
+                self.close()
+            except _Ended as error:
+                _log.error("a process ended with code %s while it was to %s a document", error, task)
+        raise BadDocument(
+            f"{source.document.name} ended the process that was to {task} it, {_TRIES} times. What is finished is kept. "
+            "There may be too little memory: free some, or choose other parameters, then try again."
+        )
+
+    def _is_much(self, source: Source) -> bool:
+        if self._pool is None:
+            return False
+        with self._lock:
+            self._left -= len(source.text)
+            return self._left < 0
+
+    def _name(self, source: Source) -> str:
+        """What the processes know a document by. Not its id, which a document that is read again keeps."""
+        with self._lock:
+            return self._names.setdefault(source, str(next(self._numbers)))
+
+
+HERE = Cutter(0)
+"""For processes that are workers themselves."""
+
+
+class _Ended(Exception):
+    """A process ended while it was working."""
+
+
+class _Worker(processes.Process):
+    def __init__(self, command: Sequence[str]) -> None:
+        super().__init__(command)
+        self.documents: set[str] = set()
+        """Those it was sent. It may have let go of some, and then asks for them again."""
+
+    def carry_out(self, task: str, name: str, source: Source, body: bytes) -> bytes | None:
+        """The result, or None when the process cannot do it. Raises _Ended."""
+        self.reusable = False
+        try:
+            self.send(json.dumps({"task": task, "document": name}).encode())
+            self.send(body)
+            reply = self.receive()
+            if reply == b"unknown":
+                self.send(source.document.model_dump_json().encode())
+                self.documents.add(name)
+                reply = self.receive()
+            result = self.receive() if reply == b"done" else None
+        except OSError:
+            reply = result = None
+        if reply == b"failed" or result is not None:
+            self.reusable = True
+            return result
+        self.stop()
+        raise _Ended(self.exit_code)

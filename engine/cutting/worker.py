@@ -1,0 +1,85 @@
+"""The process that cuts: `python -m engine.cutting.worker`, started and spoken to by cutter.py.
+
+A request is a JSON header and a body: nothing to cut, a chunk set to measure. The reply is one word and a body, `done` with what was asked for,
+`failed` with nothing, or `unknown` with nothing, which asks for the document; the request then goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+from typing import IO
+
+from engine.metrics import chunk_quality
+from engine.models import ChunkSet, Document, StrategySpec
+from engine.processes import begin, receive, send
+from engine.providers.base import Models
+from engine.strategies import registry
+from engine.strategies.source import Source
+
+IDLE_SECONDS = 120.0
+"""A worker that nobody has asked for so long ends itself; the next request starts another one."""
+
+KEPT_CHARACTERS = 8_000_000
+"""Of the documents that a worker keeps, beside the one it works on."""
+
+
+class Sources:
+    """The documents that were used last."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Source] = {}
+
+    def get(self, key: str) -> Source | None:
+        source = self._kept.pop(key, None)
+        if source is not None:
+            self._kept[key] = source
+        return source
+
+    def keep(self, key: str, source: Source) -> Source:
+        self._kept[key] = source
+        while len(self._kept) > 1 and sum(len(each.text) for each in self._kept.values()) > KEPT_CHARACTERS:
+            del self._kept[next(iter(self._kept))]
+        return source
+
+
+def carry_out(task: str, source: Source, body: bytes) -> bytes:
+    """`cut`: the body is a spec, the result a chunk set; `measure`: the body is a chunk set, the result its measures. All are JSON."""
+    if task == "cut":
+        spec = StrategySpec.model_validate_json(body)
+        return registry.cut(source, spec, Models()).model_dump_json().encode()
+    return json.dumps(chunk_quality.measure(ChunkSet.model_validate_json(body), source)).encode()
+
+
+def main() -> None:
+    """Serves requests until the parent closes the pipe, or none comes for long."""
+    requests, replies = begin()
+    sources = Sources()
+    while _comes(requests) and (header := receive(requests)) is not None and (body := receive(requests)) is not None:
+        request = json.loads(header)
+        source = sources.get(request["document"])
+        if source is None:
+            send(replies, b"unknown")
+            document = receive(requests)
+            if document is None:
+                return
+            source = sources.keep(request["document"], Source(Document.model_validate_json(document)))
+        try:
+            done = carry_out(request["task"], source, body)
+        except Exception:
+            # The app does it again itself, and meets the same error where it can be told.
+            send(replies, b"failed")
+        else:
+            send(replies, b"done")
+            send(replies, done)
+        del source, body
+
+
+def _comes(requests: IO[bytes]) -> bool:
+    """Whether a request comes in time. Where pipes cannot be waited for (Windows), the worker stays until the app ends it."""
+    return os.name != "posix" or bool(select.select([requests], [], [], IDLE_SECONDS)[0])
+
+
+if __name__ == "__main__":
+    main()
