@@ -26,6 +26,8 @@ def in_words(error: Exception, place: str) -> str:
         return _limited(server)
     if isinstance(getattr(error, "source", error), (ValidationError, *NOT_QDRANTS)):
         return f"{server} gave an answer that is not Qdrant's. {_KEPT} Check QDRANT_URL: another server or the sign-in page of a proxy may stand there."
+    if "CERTIFICATE_VERIFY_FAILED" in str(getattr(error, "source", "")):
+        return f"{server} shows a certificate that is not trusted here. {_KEPT} Set SSL_CERT_FILE to a file with the certificate of whoever signed it."
     if not isinstance(error, UnexpectedResponse):
         return f"{server} cannot be reached or did not answer in time. {_KEPT} Check QDRANT_URL and that the server runs, then try again."
     if is_missing_collection(error):

@@ -85,6 +85,17 @@ def test_a_collection_that_another_process_made_anew_is_noticed() -> None:
     client.close()
 
 
+def test_what_a_creator_that_was_killed_has_made_is_taken_over(qdrant_server: QdrantServer) -> None:
+    made = {"vectors": {"size": 2, "distance": "Cosine"}, "metadata": {"model": "wordllama", "dimension": 2}}
+    qdrant_server.collections.create("sentence_collection-1", made)
+    index = ServerIndex(qdrant_server.url)
+    index.ensure("sentence_collection", "wordllama", 2)
+    index.upsert("sentence_collection", [POINT], EAST)
+    assert qdrant_server.collections.names() == ["sentence_collection-1"]
+    assert [hit.chunk_id for hit in index.search("sentence_collection", EAST[0], 5, "spec")] == [POINT.chunk_id]
+    index.close()
+
+
 def many(number: int, dimension: int) -> tuple[list[IndexPoint], np.ndarray]:
     points = [IndexPoint(ids.digest(str(place)), f"d{place % 5}", "spec") for place in range(number)]
     return points, np.random.default_rng(3).normal(size=(number, dimension)).astype(np.float32)

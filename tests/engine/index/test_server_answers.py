@@ -11,13 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from httpx import ConnectError
 from qdrant_client import QdrantClient
+from qdrant_client.http.exceptions import ResponseHandlingException
 
 from engine import ids
 from engine.errors import IndexUnavailable
 from engine.index import IndexPoint
 from engine.index.server import ServerIndex
 from engine.index.server_layout import Layout
+from engine.index.server_words import in_words
 from tests.qdrant_server import QdrantServer, server
 
 # A key sent without encryption; the test server is on this machine.
@@ -104,6 +107,12 @@ def test_an_answer_that_is_an_error_is_said_in_words(troubled: _Troubled, status
         index.health()
     assert "sesame" not in caught.value.message
     index.close()
+
+
+def test_a_certificate_that_is_not_trusted_is_said_in_words() -> None:
+    refused = ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate")
+    assert "Set SSL_CERT_FILE" in in_words(ResponseHandlingException(refused), "vectors:6333")
+    assert "cannot be reached" in in_words(ResponseHandlingException(ConnectError("refused")), "vectors:6333")
 
 
 def test_json_without_a_result_is_not_an_answer_of_qdrant(troubled: _Troubled) -> None:
