@@ -81,9 +81,12 @@ class Cutter:
             pool = self._pool
             if pool is None:
                 return None
+            request = body()
+            if len(request) > processes.MAX_FRAME:
+                return None
             try:
                 with pool.process(lambda worker: name in worker.documents) as worker:
-                    return worker.carry_out(task, name, source, body())
+                    return worker.carry_out(task, name, source, request)
             except processes.NotStarted:
                 _log.warning("no process for cutting could be started; documents are cut in the app")
                 self.close()

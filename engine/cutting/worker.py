@@ -1,7 +1,7 @@
 """The process that cuts: `python -m engine.cutting.worker`, started and spoken to by cutter.py.
 
-A request is a JSON header and a body: nothing to cut, a chunk set to measure. The reply is one word and a body, `done` with what was asked for,
-`failed` with nothing, or `unknown` with nothing, which asks for the document; the request then goes on.
+A request is a JSON header and a body: a spec to cut under, or a chunk set to measure. The reply is one word: `done`, and what was asked for;
+`failed` where it cannot be done or does not fit into a frame; or `unknown`, which asks for the document, and then the request goes on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import IO
 
 from engine.metrics import chunk_quality
 from engine.models import ChunkSet, Document, StrategySpec
-from engine.processes import begin, receive, send
+from engine.processes import MAX_FRAME, begin, receive, send
 from engine.providers.base import Models
 from engine.strategies import registry
 from engine.strategies.source import Source
@@ -22,7 +22,10 @@ IDLE_SECONDS = 120.0
 """A worker that nobody has asked for so long ends itself; the next request starts another one."""
 
 KEPT_CHARACTERS = 8_000_000
-"""Of the documents that a worker keeps, beside the one it works on."""
+"""Most of all documents that a worker keeps; a longer one is kept alone."""
+
+NICE = 10
+"""How far a worker stands back where a core is wanted by the app as well, which draws pages."""
 
 
 class Sources:
@@ -54,6 +57,8 @@ def carry_out(task: str, source: Source, body: bytes) -> bytes:
 
 def main() -> None:
     """Serves requests until the parent closes the pipe, or none comes for long."""
+    if hasattr(os, "nice"):
+        os.nice(NICE)
     requests, replies = begin()
     sources = Sources()
     while _comes(requests) and (header := receive(requests)) is not None and (body := receive(requests)) is not None:
@@ -69,11 +74,13 @@ def main() -> None:
             done = carry_out(request["task"], source, body)
         except Exception:
             # The app does it again itself, and meets the same error where it can be told.
-            send(replies, b"failed")
-        else:
+            done = b""
+        if done and len(done) <= MAX_FRAME:
             send(replies, b"done")
             send(replies, done)
-        del source, body
+        else:
+            send(replies, b"failed")
+        del source, body, done
 
 
 def _comes(requests: IO[bytes]) -> bool:

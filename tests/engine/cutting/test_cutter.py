@@ -210,6 +210,22 @@ def test_what_a_process_cannot_do_is_done_here(tmp_path: Path, sources: dict[str
     cutter.close()
 
 
+def test_what_does_not_fit_into_a_frame_is_done_here(
+    monkeypatch: pytest.MonkeyPatch, sources: dict[str, Source]
+) -> None:
+    manual, spec = sources["manual.md"], registry.spec("recursive")
+    here = HERE.cut(manual, spec, Models())
+    program = "from engine.cutting import worker\nworker.MAX_FRAME = 1000\nworker.main()"
+    cutter = Cutter(1, here_first=0, command=(sys.executable, "-c", program))
+    assert without_times(cutter.cut(manual, spec, Models())) == without_times(here)
+    (first,) = cutter.process_ids()
+    assert cutter.measure(here, manual) == HERE.measure(here, manual)
+    monkeypatch.setattr("engine.processes.MAX_FRAME", 1000)
+    assert cutter.measure(here, manual) == HERE.measure(here, manual)
+    assert cutter.process_ids() == (first,)
+    cutter.close()
+
+
 def test_an_error_of_a_strategy_is_the_same_as_here(sources: dict[str, Source], beside: Cutter) -> None:
     bad = StrategySpec(strategy_name="recursive", params={"size": 0}, label="recursive 0")
     with pytest.raises(BadParameter, match="size = 0"):
