@@ -191,8 +191,9 @@ class ServerIndex:
     def drop(self, collection: str) -> None:
         with self._lock, self._in_words():
             self._bindings.pop(collection, None)
-            if self._client.collection_exists(collection):
-                self._client.delete_collection(layout.targets(self._client).get(collection, collection))
+            # What renewals that were cut off have left goes too: a collection that is made anew would take it over.
+            for name in (self._behind(collection), *layout.generations(self._client, collection)):
+                self._client.delete_collection(name)
 
     def rebuild(self, collection: str) -> int:
         """Copy a collection into a new one that is made as the settings say now, let its name stand for that one, and drop the old one.
@@ -232,9 +233,9 @@ class ServerIndex:
                 layout.point_at(self._client, collection, new)
                 self._catch_up(old, new, copied, binding)
                 self._client.delete_collection(old)
-            numbers = layout.generations(self._client, collection)
+            numbers, used = layout.generations(self._client, collection), self._behind(collection)
             for name in numbers:
-                if numbers[name] < numbers[new]:
+                if name != used and numbers[name] < numbers.get(new, 0):
                     # A renewal that was cut off has left it.
                     self._client.delete_collection(name)
             return len(copied)

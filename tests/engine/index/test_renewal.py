@@ -163,6 +163,18 @@ def test_of_two_renewals_one_is_refused_and_nothing_is_lost(
         each.close()
 
 
+def test_what_a_renewal_has_left_does_not_come_back(qdrant_server: QdrantServer) -> None:
+    index = filled(qdrant_server, "a")
+    # A renewal that was killed between the move of the name and the end of the old collection.
+    qdrant_server.collections.create(f"{NAME}-2", MADE)
+    qdrant_server.collections.change_aliases([{"create_alias": {"alias_name": NAME, "collection_name": f"{NAME}-2"}}])
+    index.drop(NAME)
+    assert qdrant_server.collections.names() == []
+    index.ensure(NAME, "wordllama", 2)
+    assert index.count(NAME) == 0
+    index.close()
+
+
 def test_a_name_whose_move_is_refused_stays_where_it_is(
     qdrant_server: QdrantServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
