@@ -102,17 +102,27 @@ class Settings(BaseSettings):
         32, ge=2, le=500, description="Most connections of one process to PostgreSQL; more requests wait for one."
     )
     qdrant_url: str | None = Field(
-        None, description="Qdrant server, such as http://localhost:6333. Default: the embedded index in DATA_DIR."
+        None,
+        description="Qdrant server, such as http://localhost:6333; 6333 is the port where none is named. Default: the embedded index in DATA_DIR.",
     )
     qdrant_api_key: SecretStr | None = Field(None, description="Key of the Qdrant server.")
-    qdrant_shard_number: int = Field(
-        1, ge=1, le=1024, description="Parts a new collection of a Qdrant cluster is split into, over its nodes."
+    qdrant_shard_number: int | None = Field(
+        None,
+        ge=1,
+        le=1024,
+        description="Parts a new collection of a Qdrant cluster is split into, over its nodes. Default: what the server is set to, else one for each node.",
     )
-    qdrant_replication_factor: int = Field(
-        1, ge=1, le=64, description="Nodes of a Qdrant cluster that keep a copy of each part of a new collection."
+    qdrant_replication_factor: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="Nodes of a Qdrant cluster that keep a copy of each part of a new collection. Default: what the server is set to, else 1.",
     )
-    qdrant_write_consistency_factor: int = Field(
-        1, ge=1, le=64, description="Copies that must have stored a write before it counts as done."
+    qdrant_write_consistency_factor: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="Copies that must have stored a write before it counts as done; with fewer nodes at work, writes fail. Default: what the server is set to, else 1.",
     )
     qdrant_on_disk: bool = Field(
         False,

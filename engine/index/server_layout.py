@@ -28,9 +28,10 @@ class Binding(NamedTuple):
 class Layout(NamedTuple):
     """How new collections are made, from the settings that begin with QDRANT_."""
 
-    shards: int = 1
-    replicas: int = 1
-    consistency: int = 1
+    shards: int | None = None
+    """None, here and below: as the server does by itself."""
+    replicas: int | None = None
+    consistency: int | None = None
     on_disk: bool = False
     quantization: str = "none"
     graph: bool = False

@@ -127,6 +127,8 @@ def test_binary_quantization_and_no_graph(qdrant_server: QdrantServer) -> None:
     index.ensure("sentence_collection", "wordllama", 4)
     config = qdrant_server.collections.require("sentence_collection").config
     assert "binary" in config["quantization_config"]
+    # What is not set is left to the server.
+    assert not {"shard_number", "replication_factor", "write_consistency_factor"} & config.keys()
     assert config["hnsw_config"]["m"] == 0
     index.close()
 
