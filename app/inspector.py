@@ -9,7 +9,7 @@ from statistics import median
 
 import streamlit as st
 
-from app import forms, specs, state
+from app import forms, money, specs, state
 from app.families import Family, chunk_of_row
 from app.overlay import chosen as overlay_choice
 from app.states import guard
@@ -17,6 +17,7 @@ from app.text import plain, shortened
 from engine import Workbench
 from engine.metrics.boundaries import boundaries, disagreements
 from engine.models import Chunk, ChunkSet, Document, Span, StrategySpec
+from engine.providers.estimate import CallsEstimate
 from engine.strategies import registry
 from engine.strategies.base import Need
 
@@ -95,9 +96,14 @@ def more_specs(workbench: Workbench, found: Sequence[StrategySpec], count: int) 
     return [*found, *others, *found][:count]
 
 
-def needs_calls(spec: StrategySpec) -> bool:
-    """Whether a chat model writes something for every chunk, so that chunks are made only on request."""
-    return Need.CHAT in registry.strategy(spec.strategy_name).needs
+def calls_in_words(spec: StrategySpec, cost: CallsEstimate) -> str:
+    """What a model is called for to make the chunks, and what that costs at most."""
+    model = plain(cost.model)
+    if Need.CHAT in registry.strategy(spec.strategy_name).needs:
+        what = f"{model} writes text for every chunk of this strategy."
+    else:
+        what = f"{model} embeds every sentence of the document for this strategy."
+    return f"{what} It is called when you ask for it. {plain(money.calls_in_short(cost))}"
 
 
 def adopt_chunk(panes: Sequence[Pane]) -> None:

@@ -11,6 +11,7 @@ from app import money
 from app.text import plain
 from engine import Workbench
 from engine.bench import overnight
+from engine.bench.progress import left_in_words
 from engine.store import Job
 
 RUNNING = ("queued", "running")
@@ -48,7 +49,7 @@ def in_words(job: Job) -> str:
     if night is not None and night.done < night.total:
         parts.append(f"{night.done} of {night.total} calls of the overnight batches")
     if job.progress.get("eta_seconds") is not None:
-        parts.append(f"about {job.progress['eta_seconds']:.0f} s left")
+        parts.append(f"about {left_in_words(job.progress['eta_seconds'])} left")
     if job.progress.get("spent_usd"):
         parts.append(f"{money.dollars(job.progress['spent_usd'])} so far")
     return ", ".join(parts)

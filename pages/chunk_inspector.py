@@ -88,15 +88,10 @@ def make_pane(number: int, start: StrategySpec) -> Pane | None:
         st.error(plain(error.message), icon=":material/error:")
         return None
     chosen_specs[number] = spec
-    if inspector.needs_calls(spec) and workbench.models.chat is not None:
-        chunk_set = workbench.known_chunks(document.document_id, spec)
-        if chunk_set is None:
-            model = plain(workbench.models.chat.model)
-            cost = workbench.chunk_estimate(document.document_id, spec)
-            st.info(
-                f"{model} writes text for every chunk of this strategy. It is called when you ask for it."
-                + (f" {plain(money.calls_in_short(cost))}" if cost else "")
-            )
+    if workbench.cutting_may_cost(spec) and workbench.known_chunks(document.document_id, spec) is None:
+        cost = workbench.chunk_estimate(document.document_id, spec)
+        if cost is not None and cost.calls:
+            st.info(inspector.calls_in_words(spec, cost))
             if not st.button("Make the chunks", key=f"inspector.{number}.make", icon=":material/play_arrow:"):
                 return None
     chunk_set = workbench.chunk(document.document_id, spec)

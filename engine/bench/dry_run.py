@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -32,7 +31,7 @@ from engine.judge import calibration
 from engine.judge.judge import JUDGE_CALLS, JUDGE_TOKENS, judge_request
 from engine.models import ChunkSet, Span, StrategySpec
 from engine.providers.base import ChatModel, ChatRequest, Models
-from engine.providers.estimate import request_tokens, uncached
+from engine.providers.estimate import embedding_calls, request_tokens, uncached
 from engine.providers.prices import Prices
 from engine.records import Plan, Question, RetrievedChunk
 from engine.retrieve import Words
@@ -285,16 +284,7 @@ class _Estimate:
         self._tally["embedding"].add(calls, amount)
 
     def _batches(self, texts: float, amount: float) -> int:
-        limits = self._batch_limits
-        return max(1, math.ceil(texts / limits[0]), math.ceil(amount / limits[1]))
-
-    @cached_property
-    def _batch_limits(self) -> tuple[int, int]:
-        from engine.providers.openai_embedder import OPENAI_LIMITS, SERVER_LIMITS
-
-        settings = self._runner.settings
-        limits = SERVER_LIMITS if settings.embedding_base_url or settings.openai_base_url else OPENAI_LIMITS
-        return limits.texts, limits.tokens
+        return embedding_calls(texts, amount, self._runner.settings)
 
     @property
     def _is_bundled(self) -> bool:

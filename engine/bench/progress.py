@@ -126,6 +126,13 @@ class Progress:
         return (self._now() - began) / (asked.done - before) * (asked.total - asked.done)
 
 
+def left_in_words(seconds: float) -> str:
+    """`40 s`, `3 min`, `2 h`: as exact as a guess may be."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.0f} h"
+
+
 def _planned(
     experiment: Experiment, repeats: int, finished: Iterable[tuple[str, str, int]], with_closed_book: bool
 ) -> dict[str, _Line]:

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from engine.bench.progress import left_in_words
 from engine.cli.backend import Backend, JobStatus
 from engine.cli.output import say
 
@@ -47,7 +48,7 @@ def _note(progress: dict[str, Any]) -> str:
     eta, spent, errors = progress.get("eta_seconds"), progress.get("spent_usd"), progress.get("error_count", 0)
     parts = []
     if eta is not None:
-        parts.append(f"{eta:.0f} s left")
+        parts.append(f"{left_in_words(eta)} left")
     if spent:
         parts.append(f"{spent:.4f} USD")
     if errors:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from engine import tokens
 from engine.ids import canonical_json
 from engine.models import Record
-from engine.providers.base import ChatModel, ChatRequest
+from engine.providers.base import ChatModel, ChatRequest, Embedder
 from engine.providers.prices import Prices
+from engine.settings import Settings
 
 MESSAGE_TOKENS = 4
 """Tokens a chat model adds around each message."""
@@ -41,6 +43,29 @@ def estimate(chat: ChatModel, requests: Sequence[ChatRequest], prices: Prices) -
         most_output_tokens=written,
         most_cost_usd=prices.cost(chat.model, read, written) if waiting else 0.0,
     )
+
+
+def embedding_estimate(embedder: Embedder, texts: Sequence[str], prices: Prices, settings: Settings) -> CallsEstimate:
+    """What embedding the texts would call. Those in the cache are not asked for; `cached_calls` does not count them. Makes no call."""
+    look_up = getattr(embedder, "uncached", None)
+    waiting = list(dict.fromkeys(texts)) if look_up is None else look_up(texts)
+    read = sum(map(tokens.count, waiting))
+    return CallsEstimate(
+        model=embedder.model,
+        calls=embedding_calls(len(waiting), read, settings) if waiting else 0,
+        cached_calls=0,
+        input_tokens=read,
+        most_output_tokens=0,
+        most_cost_usd=prices.cost(embedder.model, read) if waiting else 0.0,
+    )
+
+
+def embedding_calls(texts: float, amount: float, settings: Settings) -> int:
+    """Requests in which so many texts of so many tokens in all are embedded."""
+    from engine.providers.openai_embedder import OPENAI_LIMITS, SERVER_LIMITS
+
+    limits = SERVER_LIMITS if settings.embedding_base_url or settings.openai_base_url else OPENAI_LIMITS
+    return max(1, math.ceil(texts / limits.texts), math.ceil(amount / limits.tokens))
 
 
 def uncached(chat: ChatModel | None, requests: Sequence[ChatRequest]) -> list[ChatRequest]:

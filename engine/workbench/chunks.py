@@ -15,7 +15,7 @@ from engine.index.recall import Recall
 from engine.metrics import chunk_quality
 from engine.models import ChunkSet, StrategySpec
 from engine.providers.base import ChatModel, Models
-from engine.providers.estimate import CallsEstimate, estimate
+from engine.providers.estimate import CallsEstimate, embedding_estimate, estimate
 from engine.providers.guide import runs_here
 from engine.providers.prices import load_prices
 from engine.records import Plan
@@ -110,18 +110,23 @@ class Chunks(Documents):
 
     def _cutting_usd(self, source: Source, spec: StrategySpec) -> float | None:
         """The most that cutting can cost by calls no cache answers; None: a price is unknown."""
+        calls = self._cutting_calls(source, spec)
+        return 0.0 if calls is None else calls.most_cost_usd
+
+    def _cutting_calls(self, source: Source, spec: StrategySpec) -> CallsEstimate | None:
+        """The calls that cutting makes and no cache answers; None where none goes over the network, or the model is missing."""
         if not self.cutting_may_cost(spec):
-            return 0.0
+            return None
         strategy, prices = registry.strategy(spec.strategy_name), load_prices(self.settings.prices_file)
         if Need.CHAT in strategy.needs:
             if self.models.chat is None:
-                return 0.0
-            requests = strategy.requests(source, strategy.parse(spec.params))
-            return estimate(self.models.chat, requests, prices).most_cost_usd
+                return None
+            return estimate(self.models.chat, strategy.requests(source, strategy.parse(spec.params)), prices)
         if self.models.embedder is None:
-            return 0.0
+            return None
         # Such a strategy embeds the sentences of the document.
-        return prices.cost(self.models.embedder.model, source.document.token_count)
+        sentences = [sentence.slice(source.text).strip() for sentence in source.sentences]
+        return embedding_estimate(self.models.embedder, sentences, prices, self.settings)
 
     def known_chunks(self, document_id: str, spec: StrategySpec) -> ChunkSet | None:
         """The chunks where they were made before, in this process or when the document was indexed. Calls no model. Raises NotFound."""
@@ -132,15 +137,11 @@ class Chunks(Documents):
         return None if known is None else self._chunk_sets.keep(key, known)
 
     def chunk_estimate(self, document_id: str, spec: StrategySpec) -> CallsEstimate | None:
-        """What the chat model would be called for and cost to make the chunks; None where it is not needed or not there.
+        """What a model would be called for and cost to make the chunks; None where none over the network is needed, or it is not there.
 
-        Calls no model. Raises NotFound.
+        Calls no model, but for the dimension of an embedder that is not known yet. Raises NotFound, ModelCallFailed.
         """
-        strategy = registry.strategy(spec.strategy_name)
-        if self.models.chat is None or Need.CHAT not in strategy.needs:
-            return None
-        requests = strategy.requests(self._source(document_id), strategy.parse(spec.params))
-        return estimate(self.models.chat, requests, load_prices(self.settings.prices_file))
+        return self._cutting_calls(self._source(document_id), spec)
 
     def enrich_estimate(self, document_id: str, spec: StrategySpec) -> CallsEstimate | None:
         """What `enrich` would call and cost; None without a chat model, or before there are chunks that cost something to make.

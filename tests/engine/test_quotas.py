@@ -280,3 +280,13 @@ def test_work_of_an_unknown_price_is_refused_where_there_is_a_quota(fake_openai:
             ann.enrich(document_id, specs[0])
         ann.ask(question, specs)
         assert killing.calls(fake_openai) == calls
+
+
+def test_chunks_whose_sentences_are_embedded_already_are_free(ann: Workbench, fake_openai: FakeOpenAI) -> None:
+    ann.chunk(rules_id(ann), ann.spec("semantic"))
+    asked = fake_openai.calls("embeddings")
+    limit(ann, 0.0)
+    assert ann.chunk(rules_id(ann), ann.spec("semantic", {"threshold": 0.9})).chunks
+    assert fake_openai.calls("embeddings") == asked
+    with pytest.raises(BudgetExceeded):
+        ann.preview(RULES + b"Another sentence is not known.", "more.md", ann.spec("semantic"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -20,25 +22,28 @@ TEXT = "# Fees act\n\n" + "".join(
 )
 
 
-@pytest.fixture
-def workbench(
-    request: pytest.FixtureRequest, fake_openai: FakeOpenAI, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Workbench]:
+@contextmanager
+def opened(folder: Path, server: FakeOpenAI, **settings: str) -> Iterator[Workbench]:
     with pytest.MonkeyPatch.context() as patch:
         for name in Settings.model_fields:
             patch.delenv(name.upper(), raising=False)
         patch.setitem(Settings.model_config, "env_file", None)
         runtime.close()
         yield runtime.workbench(
-            Settings(
-                data_dir=tmp_path_factory.mktemp("data"),
-                openai_base_url=fake_openai.url,
-                openai_api_key="sk-test",
-                llm_model=getattr(request, "param", "gpt-4o-mini"),
-                embedding_model="wordllama",
-            )
+            Settings(data_dir=folder, openai_base_url=server.url, openai_api_key="sk-test", **settings)
         )
         runtime.close()
+
+
+@pytest.fixture
+def workbench(
+    request: pytest.FixtureRequest, fake_openai: FakeOpenAI, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Workbench]:
+    model = getattr(request, "param", "gpt-4o-mini")
+    with opened(
+        tmp_path_factory.mktemp("data"), fake_openai, llm_model=model, embedding_model="wordllama"
+    ) as workbench:
+        yield workbench
 
 
 @pytest.fixture
@@ -120,3 +125,34 @@ def test_the_reader_chooses_among_copies_of_a_quote(open_page: Open, act: str, w
     assert not app.exception
     (gold,) = workbench.question_set(added.question_set_id).questions[0].gold
     assert gold.span.start == places[1]
+
+
+@pytest.fixture
+def paid_embeddings(fake_openai: FakeOpenAI, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
+    with opened(tmp_path_factory.mktemp("data"), fake_openai, embedding_model="text-embedding-3-small") as workbench:
+        yield workbench
+
+
+def test_embeddings_that_cost_something_are_made_on_request_and_known_ones_at_once(
+    open_page: Open, paid_embeddings: Workbench, fake_openai: FakeOpenAI
+) -> None:
+    act = paid_embeddings.add_document(TEXT.encode(), "act.md").document.document_id
+    cost = paid_embeddings.chunk_estimate(act, paid_embeddings.spec("semantic"))
+    assert cost is not None
+    assert (cost.calls, cost.model) == (1, "text-embedding-3-small")
+    assert cost.most_cost_usd is not None
+    assert cost.most_cost_usd > 0
+    app = open_page("chunk_inspector", strategies="semantic")
+    assert "text-embedding-3-small embeds every sentence" in words(app).replace("\\", "")
+    assert fake_openai.calls("embeddings") == 0
+    app.button(key="inspector.0.make").click().run()
+    assert fake_openai.calls("embeddings") == 1
+    assert "chunks" in words(app)
+    # Another threshold compares the same sentences, which cost nothing any more.
+    again = paid_embeddings.spec("semantic", {"threshold": 0.5})
+    known = paid_embeddings.chunk_estimate(act, again)
+    assert known is not None
+    assert (known.calls, known.most_cost_usd) == (0, 0.0)
+    app.number_input(key="inspector.0.semantic.threshold").set_value(0.5).run()
+    assert "embeds every sentence" not in words(app)
+    assert fake_openai.calls("embeddings") == 1

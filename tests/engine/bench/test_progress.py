@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from engine.bench import closed_book, overnight
-from engine.bench.progress import Progress
+from engine.bench.progress import Progress, left_in_words
 from engine.bench.run import Event
 from engine.records import DocumentRef, Experiment
 from tests.engine.bench.examples import experiment
@@ -94,3 +94,11 @@ def test_a_strategy_without_any_document_is_asked_nothing() -> None:
         assert progress.record()["total"] == 12
         progress.note(Event("index", whole.specs[0], number, 2, "It cannot be read."))
     assert (progress.record()["total"], progress.record()["error_count"]) == (8, 3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0 s"), (89.4, "89 s"), (152, "3 min"), (5399, "90 min"), (5400, "2 h"), (36_000, "10 h")],
+)
+def test_time_left_is_as_exact_as_a_guess_may_be(seconds: float, words: str) -> None:
+    assert left_in_words(seconds) == words
