@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import httpx
 import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
-from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
+from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
 from engine import ids
 from engine.errors import BadSetting, IndexUnavailable
@@ -353,7 +354,26 @@ def _place(url: str) -> str:
 
 
 def _connect(url: str, api_key: str | None) -> QdrantClient:
-    return QdrantClient(url=url, port=_PORT, api_key=api_key, timeout=_TIMEOUT_SECONDS, check_compatibility=False)
+    # On one machine the client keeps no connections, and has reasons; elsewhere they go before the server ends them, after 5 seconds.
+    limits = None if urlsplit(url).hostname in ("localhost", "127.0.0.1") else httpx.Limits(keepalive_expiry=2.0)
+    client = QdrantClient(
+        url=url, port=_PORT, api_key=api_key, timeout=_TIMEOUT_SECONDS, check_compatibility=False, limits=limits
+    )
+    client.http.client.add_middleware(_once_more)
+    return client
+
+
+def _once_more(request: httpx.Request, send: Callable[[httpx.Request], httpx.Response]) -> httpx.Response:
+    """A request whose connection ended without an answer is sent again: a node was restarted, or the connection had been idle for too long.
+
+    Whatever is sent here may arrive twice.
+    """
+    try:
+        return send(request)
+    except ResponseHandlingException as error:
+        if not isinstance(error.source, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
+            raise
+    return send(request)
 
 
 def _point_ids(chunk_ids: NDArray[np.bytes_]) -> list[models.ExtendedPointId]:

@@ -36,6 +36,9 @@ class _Answer(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
+        if len(self.server.asked) <= self.server.silent:
+            self.close_connection = True
+            return
         self.send_response(self.server.status)
         for name, value in self.server.headers.items():
             self.send_header(name, value)
@@ -50,6 +53,8 @@ class _Answer(BaseHTTPRequestHandler):
 class _Troubled(ThreadingHTTPServer):
     status = 500
     body = b""
+    silent = 0
+    """The first requests, whose connections end without an answer."""
     headers: dict[str, str]
     asked: list[str]
 
@@ -129,6 +134,22 @@ def test_a_server_that_says_how_long_to_wait_is_said_in_words(troubled: _Trouble
     index = ServerIndex(troubled.url)
     with pytest.raises(IndexUnavailable, match="takes no more requests for now"):
         index.health()
+    index.close()
+
+
+def test_a_connection_that_ends_without_an_answer_is_tried_once_more(troubled: _Troubled) -> None:
+    troubled.status, troubled.body = 200, json.dumps({"result": {"aliases": []}, "status": "ok", "time": 0.0}).encode()
+    index = ServerIndex(troubled.url)
+    for silent, tries in ((0, 1), (1, 2)):
+        troubled.silent, troubled.asked = silent, []
+        with pytest.raises(IndexUnavailable, match="not Qdrant's"):
+            # The list of collections that is asked for next is not one.
+            index.collections()
+        assert troubled.asked == ["/aliases"] * tries + ["/collections"]
+    troubled.silent, troubled.asked = 9, []
+    with pytest.raises(IndexUnavailable, match="cannot be reached"):
+        index.collections()
+    assert troubled.asked == ["/aliases"] * 2
     index.close()
 
 
