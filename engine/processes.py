@@ -61,10 +61,14 @@ class Process:
             raise NotStarted from error
         self.reusable = False
         """Whether it waits for the next request."""
-        with self.deadline(START_TIMEOUT):
-            ready = self.receive()
+        ready = None
+        try:
+            with self.deadline(START_TIMEOUT):
+                ready = self.receive()
+        finally:
+            if ready is None:
+                self.stop()
         if ready is None:
-            self.stop()
             raise NotStarted
         self.reusable = True
 
@@ -77,18 +81,29 @@ class Process:
         return self._process.poll() is None
 
     @property
+    def fit(self) -> bool:
+        """Whether it can be given a request after it has waited for one."""
+        return self.alive
+
+    @property
     def exit_code(self) -> int | None:
         return self._process.returncode
 
     def send(self, payload: bytes) -> None:
-        """Raises OSError when the process has ended."""
+        """Raises OSError when the process has ended or was stopped, by another thread perhaps."""
         assert self._process.stdin is not None
-        send(self._process.stdin, payload)
+        try:
+            send(self._process.stdin, payload)
+        except ValueError as error:
+            raise BrokenPipeError from error
 
     def receive(self) -> bytes | None:
-        """None when the process has ended."""
+        """None when the process has ended or was stopped, by another thread perhaps."""
         assert self._process.stdout is not None
-        return receive(self._process.stdout)
+        try:
+            return receive(self._process.stdout)
+        except ValueError:
+            return None
 
     def stop(self) -> None:
         self.reusable = False
@@ -101,7 +116,10 @@ class Process:
 
     @contextlib.contextmanager
     def deadline(self, seconds: float) -> Iterator[threading.Event]:
-        """Kills the process when the block lasts longer; the event says so. A blocked read or write then ends at once."""
+        """Kills the process when the block lasts longer; the event says so. A blocked read or write then ends at once.
+
+        Raises NotStarted where the system has no thread left to wait with.
+        """
         late = threading.Event()
 
         def end() -> None:
@@ -110,7 +128,10 @@ class Process:
 
         timer = threading.Timer(seconds, end)
         timer.daemon = True
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError as error:
+            raise NotStarted from error
         try:
             yield late
         finally:
@@ -148,7 +169,7 @@ class Pool(Generic[P]):
                 self._give_back(process)
 
     def close(self) -> None:
-        """Ends every process. The next request starts new ones."""
+        """Ends every process, and one that is just starting with its first request. The next request starts new ones."""
         with self._lock:
             processes, self._idle, self._all = list(self._all), [], set()
         for process in processes:
@@ -161,7 +182,8 @@ class Pool(Generic[P]):
 
     def _take(self, suits: Callable[[P], bool]) -> P:
         with self._lock:
-            dead = [process for process in self._idle if not process.alive]
+            every = self._all
+            dead = [process for process in self._idle if not process.fit]
             self._idle = [process for process in self._idle if process not in dead]
             self._all.difference_update(dead)
             chosen = next(filter(suits, self._idle), self._idle[-1] if self._idle else None)
@@ -173,7 +195,8 @@ class Pool(Generic[P]):
             return chosen
         process = self._start()
         with self._lock:
-            self._all.add(process)
+            # Of the pool as it was before: where that was closed meanwhile, nobody keeps the process.
+            every.add(process)
         return process
 
     def _give_back(self, process: P) -> None:

@@ -11,15 +11,13 @@ import os
 import select
 from typing import IO
 
+from engine.cutting.cutter import IDLE_SECONDS
 from engine.metrics import chunk_quality
 from engine.models import ChunkSet, Document, StrategySpec
 from engine.processes import MAX_FRAME, begin, receive, send
 from engine.providers.base import Models
 from engine.strategies import registry
 from engine.strategies.source import Source
-
-IDLE_SECONDS = 120.0
-"""A worker that nobody has asked for so long ends itself; the next request starts another one."""
 
 KEPT_CHARACTERS = 8_000_000
 """Most of all documents that a worker keeps; a longer one is kept alone."""
@@ -63,14 +61,16 @@ def main() -> None:
     sources = Sources()
     while _comes(requests) and (header := receive(requests)) is not None and (body := receive(requests)) is not None:
         request = json.loads(header)
-        source = sources.get(request["document"])
+        source, document = sources.get(request["document"]), b""
         if source is None:
             send(replies, b"unknown")
-            document = receive(requests)
-            if document is None:
+            received = receive(requests)
+            if received is None:
                 return
-            source = sources.keep(request["document"], Source(Document.model_validate_json(document)))
+            document = received
         try:
+            if source is None:
+                source = sources.keep(request["document"], Source(Document.model_validate_json(document)))
             done = carry_out(request["task"], source, body)
         except Exception:
             # The app does it again itself, and meets the same error where it can be told.
@@ -80,7 +80,7 @@ def main() -> None:
             send(replies, done)
         else:
             send(replies, b"failed")
-        del source, body, done
+        del source, document, body, done
 
 
 def _comes(requests: IO[bytes]) -> bool:

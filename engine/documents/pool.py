@@ -49,14 +49,13 @@ class WorkerPool:
 
     def read(self, data: bytes, name: str, settings: Settings) -> Document:
         """The document of a file. Raises BadDocument, and its subclass ReaderFailed when the worker did not survive; Busy when none starts."""
-        with contextlib.ExitStack() as stack:
-            try:
-                worker = stack.enter_context(self._pool.process())
-            except processes.NotStarted as error:
-                raise Busy(
-                    "The process that reads documents did not start. Nothing was stored. Try again in a moment."
-                ) from error
-            return worker.read(data, name, settings)
+        try:
+            with self._pool.process() as worker:
+                return worker.read(data, name, settings)
+        except processes.NotStarted as error:
+            raise Busy(
+                "The process that reads documents did not start. Nothing was stored. Try again in a moment."
+            ) from error
 
     def close(self) -> None:
         """Ends every worker. A later `read` starts new ones."""

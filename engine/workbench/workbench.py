@@ -104,10 +104,11 @@ class Workbench(Benchmarks):
 
     def close(self) -> None:
         """Stop background work after the units in flight, close index and database, release the data folder."""
+        # First, so that a process that hangs keeps no job; the app finishes what it was to do.
+        self._cutter.close()
         self._jobs.close()
         self._leftovers.close()
         self._executor.close()
-        self._cutter.close()
         self._index.close()
         self._store.close()
         reading.close_worker()
