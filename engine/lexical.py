@@ -6,6 +6,8 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import chain
+from operator import add
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -14,6 +16,8 @@ from numpy.typing import NDArray
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 _WORD = re.compile(rf"[\w{_MARKS}]+")
 """Letters, digits and the combining marks that Python's word class leaves out."""
+_WORDS_AND_GAPS = re.compile(f"({_WORD.pattern})")
+_BLOCK = 1 << 16
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
@@ -29,33 +33,96 @@ class Term(NamedTuple):
 
 def terms(text: str) -> Iterator[Term]:
     """The searchable terms of a text: case-folded words; runs of scripts written without spaces as overlapping pairs of characters."""
+    for piece in _pieces(text):
+        if piece.paired:
+            for start, pair in enumerate(_terms_of(piece), start=piece.start):
+                yield Term(pair, start, start + 2)
+        else:
+            yield Term(_folded(piece.text), piece.start, piece.start + len(piece.text))
+
+
+class _Piece(NamedTuple):
+    """A word, or a part of one that is all in scripts written without spaces or all in others."""
+
+    text: str
+    start: int
+    paired: bool
+    """Whether its terms are pairs of characters."""
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
     for match in _WORD.finditer(text):
-        word, reached = match.group(), 0
+        word, start, reached = match.group(), match.start(), 0
+        if word.isascii():
+            yield _Piece(word, start, False)
+            continue
         for run in _UNSPACED.finditer(word):
             if run.start() > reached:
-                yield _term(word, reached, run.start(), match.start())
-            if len(run.group()) == 1:
-                yield _term(word, run.start(), run.end(), match.start())
-            for place in range(run.start(), run.end() - 1):
-                yield _term(word, place, place + 2, match.start())
+                yield _Piece(word[reached : run.start()], start + reached, False)
+            yield _Piece(run.group(), start + run.start(), len(run.group()) > 1)
             reached = run.end()
         if reached < len(word):
-            yield _term(word, reached, len(word), match.start())
+            yield _Piece(word[reached:], start + reached, False)
+
+
+def _terms_of(piece: _Piece) -> list[str]:
+    if not piece.paired:
+        return [_folded(piece.text)]
+    pairs = list(map(add, piece.text, piece.text[1:]))
+    # No part of a folded text changes when it is folded on its own.
+    return pairs if _folded(piece.text) == piece.text else [_folded(pair) for pair in pairs]
 
 
 def words(text: str) -> list[str]:
     """The texts of `terms`, without their places: several times faster where words are written with spaces."""
+    if text.isascii():
+        return _WORD.findall(text.lower())
     if _UNSPACED.search(text) is None:
         return [_folded(word) for word in _WORD.findall(text)]
-    return [term.text for term in terms(text)]
+    return [term for piece in _pieces(text) for term in _terms_of(piece)]
+
+
+class PlacedWords(NamedTuple):
+    words: list[str]
+    """The texts of `terms`."""
+    starts: NDArray[np.int64]
+    """The offset of each in the whole text."""
+
+
+def placed_words(text: str) -> Iterator[PlacedWords]:
+    """The texts and starts of `terms`, some ten thousand at a time: as fast as `words`, and a long text's words are never held all at once."""
+    start = 0
+    while start < len(text):
+        end = min(start + _BLOCK, len(text))
+        unfinished = _WORD.match(text, end)
+        end = end if unfinished is None else unfinished.end()
+        words, starts = _placed(text[start:end])
+        yield PlacedWords(words, starts + start)
+        start = end
+
+
+def _placed(block: str) -> tuple[list[str], NDArray[np.int64]]:
+    if not block.isascii() and _UNSPACED.search(block) is not None:
+        pieces = list(_pieces(block))
+        found = [_terms_of(piece) for piece in pieces]
+        places = chain.from_iterable(
+            range(piece.start, piece.start + len(of)) for piece, of in zip(pieces, found, strict=True)
+        )
+        return list(chain.from_iterable(found)), np.fromiter(places, np.int64)
+    parts = _WORDS_AND_GAPS.split(block.lower() if block.isascii() else block)
+    lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+    words = parts[1::2] if block.isascii() else [_folded(word) for word in parts[1::2]]
+    return words, lengths.cumsum()[:-1:2]
+
+
+def inside_word(text: str, offset: int) -> bool:
+    """Whether a cut at the offset would go through a word."""
+    around = _WORD.match(text, offset - 1, offset + 1) if offset > 0 else None
+    return around is not None and around.end() > offset
 
 
 def written_without_spaces(character: str) -> bool:
     return _UNSPACED.match(character) is not None
-
-
-def _term(word: str, start: int, end: int, offset: int) -> Term:
-    return Term(_folded(word[start:end]), offset + start, offset + end)
 
 
 def _folded(word: str) -> str:

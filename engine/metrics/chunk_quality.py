@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+import threading
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.metrics import spans
 from engine.metrics.base import Direction, Metric, Unit
-from engine.metrics.duplicates import near_duplicates
-from engine.metrics.spans import Holders
+from engine.metrics.duplicates import Runs, near_duplicates
 from engine.models import Chunk, ChunkSet, Node, NodeKind, Span
 from engine.strategies.source import Source
 
@@ -116,39 +118,71 @@ def deserves_a_look(metric: str, value: float) -> bool:
 def measure(chunk_set: ChunkSet, source: Source, limit: int | None = None) -> dict[str, float]:
     """All metrics of `METRICS` that apply to the document, by name. A document without tables has no `tables_intact`; no chunks, only coverage.
 
-    `limit`: tokens a chunk may have; without it, the spec's `size`, and without that `over_limit` counts chunks flagged so.
+    `limit`: tokens a chunk may have; without it, the spec's `size`, and without that `over_limit` counts chunks flagged so. What depends on
+    the document alone is computed once for each source.
     """
-    chunks, text, tree = chunk_set.chunks, source.text, source.document.tree
-    places = [chunk.evidence_span for chunk in chunks]
-    cover = spans.union(places)
-    total = _visible(text, [Span(0, len(text))])
-    held = _visible(text, cover)
-    values = {"chunks": float(len(chunks)), "lost_characters": float(total - held)}
+    chunks, text, facts = chunk_set.chunks, source.text, _facts(source)
+    places = spans.as_array([chunk.evidence_span for chunk in chunks])
+    total = source.visible_characters
+    lost = sum(len("".join(gap.slice(text).split())) for gap in spans.gaps(places, len(text)))
+    values = {"chunks": float(len(chunks)), "lost_characters": float(lost)}
     if total:
-        values["coverage"] = held / total
+        values["coverage"] = (total - lost) / total
     if not chunks:
         return values
-    verbatim = [chunk.span for chunk in chunks if chunk.span is not None]
-    if verbatim:
-        values["duplicated_share"] = 1 - spans.length(spans.union(verbatim)) / spans.length(verbatim)
-        values.update(_break_rates(verbatim, legal_boundaries(source), text))
-    holders = Holders(places)
-    values.update(_integrity(tree, source, holders))
+    verbatim = places[[chunk.span is not None for chunk in chunks]]
+    if len(verbatim):
+        end = int(verbatim.max())
+        held = end - spans.length(spans.gaps(verbatim, end))
+        values["duplicated_share"] = 1 - held / int((verbatim[:, 1] - verbatim[:, 0]).sum())
+        values.update(_break_rates(verbatim, facts.legal, source))
+    for name, wholes in facts.wholes.items():
+        values[name] = float(np.count_nonzero(spans.held_whole(wholes, places)) / len(wholes))
     sizes = np.array([chunk.token_count for chunk in chunks], dtype=np.float64)
     values.update(_sizes(sizes))
     values["over_limit"] = _over_limit(chunk_set, sizes, limit)
     copies = Counter(chunk.content_hash for chunk in chunks)
     values["duplicates"] = (len(chunks) - len(copies)) / len(chunks)
-    values["near_duplicates"] = len({pair.second for pair in near_duplicates(chunks)}) / len(chunks)
+    values["near_duplicates"] = len({pair.second for pair in near_duplicates(chunks, runs=facts.runs)}) / len(chunks)
     return values
+
+
+class _Facts(NamedTuple):
+    """What every cut of a document is compared with."""
+
+    legal: NDArray[np.int64]
+    """See `legal_boundaries`."""
+    wholes: dict[str, NDArray[np.int64]]
+    """The spans that a cut should leave whole, by metric; only kinds the document has. Shapes `(n_spans, 2)`."""
+    runs: Runs
+
+
+_known_facts: WeakKeyDictionary[Source, _Facts] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def _facts(source: Source) -> _Facts:
+    """Found once for each source and forgotten with it; two threads may find the same at once."""
+    with _lock:
+        known = _known_facts.get(source)
+    if known is None:
+        nodes = tuple(source.document.tree.walk())
+        known = _Facts(_legal_boundaries(source, nodes), _wholes(source, nodes), Runs(source.text))
+        with _lock:
+            _known_facts[source] = known
+    return known
 
 
 def legal_boundaries(source: Source) -> NDArray[np.int64]:
     """Offsets of non-blank characters before which a chunk may end or begin: sentences and the parts of the document's structure. Sorted."""
+    return _facts(source).legal
+
+
+def _legal_boundaries(source: Source, nodes: Sequence[Node]) -> NDArray[np.int64]:
     text = source.text
-    legal = {span.start for span in source.sentences}
-    for node in source.document.tree.walk():
-        legal.update((node.span.start, node.span.end))
+    legal = set(source.sentence_edges[:-1])
+    for node in nodes:
+        legal.update(node.span)
         if node.heading is not None:
             legal.add(node.heading.end)
         if node.kind is NodeKind.CODE:
@@ -158,7 +192,7 @@ def legal_boundaries(source: Source) -> NDArray[np.int64]:
         following = text.find("\n", match.end())
         if match.group().lstrip()[:1] in ("#", "|") and following >= 0:
             legal.add(following)
-    return np.unique(np.array([_next_visible(text, offset) for offset in legal], dtype=np.int64))
+    return np.unique(source.next_visible(list(legal)))
 
 
 def orphans(chunks: Sequence[Chunk], retrieved: Iterable[str]) -> tuple[Chunk, ...]:
@@ -167,21 +201,10 @@ def orphans(chunks: Sequence[Chunk], retrieved: Iterable[str]) -> tuple[Chunk, .
     return tuple(chunk for chunk in chunks if chunk.chunk_id not in reached)
 
 
-def _next_visible(text: str, offset: int) -> int:
-    found = _NON_BLANK.search(text, offset)
-    return len(text) if found is None else found.start()
-
-
-def _visible(text: str, cover: Sequence[Span]) -> int:
-    """Non-blank characters in a set of spans."""
-    return sum(len("".join(span.slice(text).split())) for span in cover)
-
-
-def _break_rates(places: Sequence[Span], legal: NDArray[np.int64], text: str) -> dict[str, float]:
-    ends = np.array([_next_visible(text, span.end) for span in places])
-    starts = np.array([_next_visible(text, span.start) for span in places])
-    ends = ends[ends < len(text)]
-    starts = starts[starts > _next_visible(text, 0)]
+def _break_rates(places: NDArray[np.int64], legal: NDArray[np.int64], source: Source) -> dict[str, float]:
+    ends, starts = source.next_visible(places[:, 1]), source.next_visible(places[:, 0])
+    ends = ends[ends < len(source.text)]
+    starts = starts[starts > source.next_visible([0])]
     rates = {}
     broken = {"break_rate_end": ~np.isin(ends, legal), "break_rate_start": ~np.isin(starts, legal)}
     for name, found in broken.items():
@@ -193,30 +216,27 @@ def _break_rates(places: Sequence[Span], legal: NDArray[np.int64], text: str) ->
     return rates
 
 
-def _integrity(tree: Node, source: Source, holders: Holders) -> dict[str, float]:
-    text = source.text
+def _wholes(source: Source, nodes: Sequence[Node]) -> dict[str, NDArray[np.int64]]:
     groups = {
-        "headings_kept": [_with_following(node.heading, source) for node in tree.walk() if node.heading is not None],
-        "tables_intact": [node.span for node in tree.walk() if node.kind is NodeKind.TABLE],
-        "lists_intact": list(_lists(tree)),
-        "code_intact": [node.span for node in tree.walk() if node.kind is NodeKind.CODE],
+        "headings_kept": _with_following([node.heading for node in nodes if node.heading is not None], source),
+        "tables_intact": [node.span for node in nodes if node.kind is NodeKind.TABLE],
+        "lists_intact": list(_lists(source.document.tree)),
+        "code_intact": [node.span for node in nodes if node.kind is NodeKind.CODE],
     }
-    values = {}
-    for name, members in groups.items():
-        wholes = [_stripped(text, span) for span in members]
-        if wholes:
-            values[name] = sum(holders.hold(span) for span in wholes) / len(wholes)
-    return values
+    return {
+        name: spans.as_array([_stripped(source.text, span) for span in members])
+        for name, members in groups.items()
+        if members
+    }
 
 
-def _with_following(heading: Span, source: Source) -> Span:
-    """The heading and the beginning of what follows it."""
-    text = source.text
-    begin = _next_visible(text, heading.end)
-    if begin == len(text):
-        return heading
-    after = bisect_left(source.sentences, begin + 1, key=lambda sentence: sentence.end)
-    return Span(heading.start, min(source.sentences[after].end, begin + _FOLLOWING))
+def _with_following(headings: Sequence[Span], source: Source) -> list[Span]:
+    """Each heading with the beginning of what follows it."""
+    edges, size, found = source.sentence_edges, len(source.text), []
+    for heading, begin in zip(headings, source.next_visible([each.end for each in headings]).tolist(), strict=True):
+        end = heading.end if begin == size else min(edges[bisect_right(edges, begin)], begin + _FOLLOWING)
+        found.append(Span(heading.start, end))
+    return found
 
 
 def _lists(tree: Node) -> Iterator[Span]:

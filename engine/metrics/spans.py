@@ -5,6 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.models import Span
 
 
@@ -24,6 +27,30 @@ def union(spans: Iterable[Span]) -> list[Span]:
 def length(spans: Iterable[Span]) -> int:
     """Characters in a set; for spans that overlap, their sum."""
     return sum(span.end - span.start for span in spans)
+
+
+def as_array(spans: Sequence[Span]) -> NDArray[np.int64]:
+    """Starts and ends: shape `(n_spans, 2)`."""
+    return np.array([end for span in spans for end in span], dtype=np.int64).reshape(-1, 2)
+
+
+def gaps(spans: NDArray[np.int64], size: int) -> list[Span]:
+    """What none of the spans holds of `[0, size)`, in order. They are those of `as_array`, and may overlap."""
+    ordered = spans[np.argsort(spans[:, 0], kind="stable")]
+    begins = np.append(0, np.maximum.accumulate(ordered[:, 1]))
+    ends = np.append(ordered[:, 0], size).clip(max=size)
+    empty = begins >= ends
+    return list(map(Span, begins[~empty].tolist(), ends[~empty].tolist()))
+
+
+def held_whole(spans: NDArray[np.int64], holders: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the spans lie wholly in one of the holders, both as of `as_array`: shape `(n_spans,)`."""
+    if not len(holders):
+        return np.zeros(len(spans), dtype=np.bool_)
+    ordered = holders[np.argsort(holders[:, 0], kind="stable")]
+    furthest = np.maximum.accumulate(ordered[:, 1])
+    places = ordered[:, 0].searchsorted(spans[:, 0], side="right") - 1
+    return np.asarray((places >= 0) & (furthest[places] >= spans[:, 1]))
 
 
 def covered_length(span: Span, cover: Sequence[Span]) -> int:

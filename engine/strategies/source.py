@@ -24,13 +24,17 @@ _ASCII_SPACE = _SPACE[:256].tobytes()
 """The same for `bytes.translate`, which is faster."""
 
 
+def _spaces(text: str) -> NDArray[np.bool_]:
+    """Whether each character is white space: shape `(n_characters,)`."""
+    if text.isascii():
+        return np.frombuffer(text.encode("ascii").translate(_ASCII_SPACE), dtype=np.bool_)
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    return _SPACE.take(codes, mode="clip")
+
+
 def word_starts(text: str) -> NDArray[np.int64]:
     """Where words begin: offsets of characters that are not white space and follow white space or nothing."""
-    if text.isascii():
-        space = np.frombuffer(text.encode("ascii").translate(_ASCII_SPACE), dtype=np.bool_)
-    else:
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        space = _SPACE.take(codes, mode="clip")
+    space = _spaces(text)
     begins = ~space
     begins[1:] &= space[:-1]
     return np.flatnonzero(begins)
@@ -93,6 +97,19 @@ class Source:
     def word_starts(self) -> NDArray[np.int64]:
         """Where words begin: ascending offsets."""
         return word_starts(self.text)
+
+    @cached_property
+    def visible_characters(self) -> int:
+        """Characters of the text that are not white space."""
+        return len(self.text) - int(np.count_nonzero(_spaces(self.text)))
+
+    def next_visible(self, offsets: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """The first offset at or after each that is not white space; the text's length where none is. Offsets from 0, in any order."""
+        text, places = self.text, np.minimum(np.asarray(offsets, dtype=np.int64), len(self.text))
+        begins = self.word_starts.searchsorted(places)
+        after = np.append(self.word_starts, len(text))[begins]
+        blank = np.fromiter((text[place : place + 1].isspace() for place in places.tolist()), np.bool_, places.size)
+        return np.where(blank, after, places)
 
     def word_counts(self, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
         """Words of each span on its own, as `str.split` counts them."""

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import math
+import unicodedata
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from engine.lexical import Bm25, fuse, terms, words
+from engine import lexical
+from engine.lexical import Bm25, fuse, inside_word, placed_words, terms, words
 
 
 def found(text: str) -> list[str]:
@@ -41,6 +46,41 @@ def test_combining_marks_stay_in_their_word() -> None:
 )
 def test_words_are_the_terms_without_their_places(text: str) -> None:
     assert words(text) == [term.text for term in terms(text)]
+
+
+any_text = st.lists(
+    st.one_of(
+        st.text(max_size=4),
+        st.sampled_from(
+            ["Word", "ß", " ", "\n", "。", "数据保护", "法", "กำไร", "한국어", "가", "\ufdfa", "\u0301", "\ud800", "5"]
+        ),
+    ),
+    max_size=12,
+).map("".join)
+
+
+@given(st.text(st.sampled_from("国家法กำไรຳ가각がかヿ豈𠀀𡃁က"), min_size=2, max_size=8))
+def test_pairs_of_unspaced_scripts_are_folded_each_on_its_own(run: str) -> None:
+    assert words(run) == [unicodedata.normalize("NFKC", "".join(pair)).casefold() for pair in pairwise(run)]
+
+
+@given(any_text)
+def test_placed_words_are_the_terms_however_small_the_blocks(text: str) -> None:
+    wanted = [(term.text, term.start) for term in terms(text)]
+    assert words(text) == [word for word, _ in wanted]
+    whole = lexical._BLOCK
+    try:
+        for lexical._BLOCK in (1, 3, whole):
+            blocks = list(placed_words(text))
+            assert [pair for block in blocks for pair in zip(block.words, block.starts.tolist(), strict=True)] == wanted
+    finally:
+        lexical._BLOCK = whole
+
+
+def test_a_cut_goes_through_a_word_where_letters_stand_on_both_sides() -> None:
+    assert [offset for offset in range(8) if inside_word("ab, c7", offset)] == [1, 5]
+    assert inside_word("x" * 10, 9)
+    assert not inside_word("", 0)
 
 
 def test_bm25_by_hand() -> None:

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.metrics import chunk_quality
 from engine.metrics.chunk_quality import legal_boundaries, measure, orphans
@@ -138,6 +143,31 @@ def test_overlap_is_no_near_duplicate() -> None:
     words = " ".join(f"w{i}" for i in range(60))
     assert near_duplicates([chunk(0, 200, text=words), chunk(10, 210, text=words)]) == []
     assert len(near_duplicates([chunk(0, 200, text=words), chunk(300, 500, text=words)])) == 1
+
+
+@given(st.text(st.sampled_from("ab .\n\u00a0国"), min_size=1, max_size=25), st.data())
+def test_coverage_agrees_with_counting_every_character(text: str, data: st.DataObject) -> None:
+    place = st.integers(0, len(text))
+    bounds = [each for each in data.draw(st.lists(st.tuples(place, place), min_size=1)) if each[0] < each[1]] or [
+        (0, 1)
+    ]
+    values = measure(chunk_set(text, *bounds), source(text))
+    held = {offset for start, end in bounds for offset in range(start, end)}
+    visible = {offset for offset, character in enumerate(text) if not character.isspace()}
+    assert values["lost_characters"] == len(visible - held)
+    assert values.get("coverage") == (len(visible & held) / len(visible) if visible else None)
+    assert values["duplicated_share"] == 1 - len(held) / sum(end - start for start, end in bounds)
+
+
+def test_what_is_known_of_a_document_serves_every_cut_and_goes_with_its_source() -> None:
+    known = source(PROSE)
+    assert legal_boundaries(known) is legal_boundaries(known)
+    assert measure(chunk_set(PROSE, (0, 14), (14, 47)), known)["break_rate"] == 0
+    assert measure(chunk_set(PROSE, (0, 10), (10, 47)), known)["break_rate"] == 1
+    gone = weakref.ref(known)
+    del known
+    gc.collect()
+    assert gone() is None
 
 
 def test_orphans_are_chunks_no_question_reached() -> None:

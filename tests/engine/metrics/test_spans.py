@@ -28,6 +28,19 @@ def test_sets_agree_with_sets_of_characters(first: list[Span], second: list[Span
     assert spans.common_length(one, other) == len(characters(first) & characters(second))
 
 
+@given(span_lists, st.integers(0, 45))
+def test_gaps_hold_the_characters_that_no_span_holds(found: list[Span], size: int) -> None:
+    open_places = spans.gaps(spans.as_array(found), size)
+    assert spans.length(open_places) == len(characters(open_places))
+    assert characters(open_places) == set(range(size)) - characters(found)
+
+
+@given(span_lists, span_lists)
+def test_held_whole_agrees_with_looking_at_every_span(found: list[Span], holders: list[Span]) -> None:
+    held = spans.held_whole(spans.as_array(found), spans.as_array(holders)).tolist()
+    assert held == [any(each.start <= span.start and span.end <= each.end for each in holders) for span in found]
+
+
 @given(span_lists)
 def test_adding_spans_one_by_one_gives_their_union(found: list[Span]) -> None:
     cover: list[Span] = []
