@@ -4,7 +4,7 @@ from engine.questions.check import Finding, check, orphaned, questions_needed
 from engine.questions.draft import draft
 from engine.questions.draft_model import Drafted, Outcome, draft_requests, draft_with_model
 from engine.questions.parse import FIELDS, load, parse_rows
-from engine.questions.resolve import Change, changes, choose, count_every_copy, resolve
+from engine.questions.resolve import Change, changes, choose, count_every_copy, resolve, resolve_among
 
 __all__ = [
     "FIELDS",
@@ -24,4 +24,5 @@ __all__ = [
     "parse_rows",
     "questions_needed",
     "resolve",
+    "resolve_among",
 ]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import PurePath
 from typing import Literal
 
 from engine import stats, tokens
 from engine.lexical import words
 from engine.metrics.duplicates import similar_texts
-from engine.models import ChunkSet, Document, Record
+from engine.models import ChunkSet, Document, DocumentInfo, Record
 from engine.questions.normalise import Normalised
-from engine.records import Evidence, Question, QuestionSet
+from engine.records import Evidence, Gold, Question, QuestionSet
 
 Severity = Literal["error", "warning", "note"]
 FindingKind = Literal[
@@ -57,8 +58,9 @@ class Finding(Record):
 
 def check(
     question_set: QuestionSet,
-    documents: Sequence[Document],
-    chunk_sets: Sequence[ChunkSet] = (),
+    documents: Sequence[DocumentInfo],
+    open_document: Callable[[str], Document],
+    chunk_sets: Iterable[ChunkSet] = (),
     looked_for: float = LOOKED_FOR,
     deviation: float = TYPICAL_DEVIATION,
     chunk_size: int | None = None,
@@ -66,25 +68,47 @@ def check(
 ) -> tuple[Finding, ...]:
     """Everything worth knowing about a resolved question set, in the order of its questions, then about the set.
 
+    `open_document`: a document by its id, asked for once, and only for those that hold evidence.
     `chunk_sets`: of the strategies to be compared, where they are known; `chunk_size`: tokens of a usual chunk, where they are not.
     `stored`: ids of all documents there are, where `documents` are only some of them.
     `looked_for`: the difference in recall that matters, and `deviation`: the expected standard deviation of paired differences; both 0 to 1.
     """
-    texts = {document.document_id: document.text for document in documents}
+    known = {document.document_id for document in documents}
+    passages = _passages(question_set, known, open_document)
     names = {name for document in documents for name in (document.document_id, document.name.casefold())}
     names |= {PurePath(document.name).stem.casefold() for document in documents}
-    longest = _longest_chunks(chunk_sets)
-    if chunk_size is not None and not chunk_sets:
-        longest = {"": (f"{chunk_size} tokens", chunk_size)}
+    longest, single = _longest_chunks(chunk_sets)
+    if chunk_size is not None and not longest:
+        size = f"{chunk_size} tokens"
+        longest = {"": (size, chunk_size)}
+        single = [size] if sum(document.token_count for document in documents) <= chunk_size else []
     by_question: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in _duplicates(question_set.questions):
         by_question[finding.question_id or ""].append(finding)
     findings: list[Finding] = []
     for question in question_set.questions:
         findings += by_question[question.question_id]
-        findings += _question(question, texts, names, longest, texts.keys() if stored is None else stored)
+        found = [passages[gold] for gold in question.gold if gold in passages]
+        findings += _question(question, found, names, longest, known if stored is None else stored)
     findings += _whole_set(question_set, looked_for, deviation)
-    return (*findings, *_too_short(documents, chunk_sets, chunk_size))
+    if len(documents) == 1:
+        findings += _too_short(documents[0], single)
+    return tuple(findings)
+
+
+def _passages(
+    question_set: QuestionSet, known: Collection[str], open_document: Callable[[str], Document]
+) -> dict[Gold, str]:
+    """The text of all evidence in known documents, which are opened one after the other."""
+    by_document: defaultdict[str, set[Gold]] = defaultdict(set)
+    for gold in chain.from_iterable(question.gold for question in question_set.questions):
+        if gold.document_id in known:
+            by_document[gold.document_id].add(gold)
+    found: dict[Gold, str] = {}
+    for document_id, every in by_document.items():
+        text = open_document(document_id).text
+        found.update({gold: gold.span.slice(text) for gold in every})
+    return found
 
 
 def orphaned(item: Evidence, stored: Collection[str]) -> bool:
@@ -123,7 +147,7 @@ def _duplicates(questions: Sequence[Question]) -> Iterator[Finding]:
 
 def _question(
     question: Question,
-    texts: Mapping[str, str],
+    passages: Sequence[str],
     names: set[str],
     longest: Mapping[str, tuple[str, int]],
     stored: Collection[str],
@@ -140,7 +164,7 @@ def _question(
     for number, item in enumerate(question.evidence, start=1):
         for kind, severity, message in _evidence(item, number, names, question.every_copy, stored):
             yield finding(kind, severity, message)
-    found = " ".join(gold.span.slice(texts[gold.document_id]) for gold in question.gold if gold.document_id in texts)
+    found = " ".join(passages)
     if not found:
         return
     if question.answer and not _supported(question.answer, found):
@@ -155,8 +179,7 @@ def _question(
             "warning",
             "Repeats the evidence nearly word for word, so that any search finds it. Ask in other words.",
         )
-    spans = [gold.span.slice(texts[gold.document_id]) for gold in question.gold if gold.document_id in texts]
-    worst = max(map(tokens.count, spans)) if longest else 0
+    worst = max(map(tokens.count, passages)) if longest else 0
     for label, size in longest.values():
         if worst > size:
             yield finding(
@@ -217,14 +240,17 @@ def _repeats(question: str, evidence: str) -> bool:
     return len(own) >= 3 and sum(run in runs for run in own) / len(own) >= _REPEATED_SHARE
 
 
-def _longest_chunks(chunk_sets: Sequence[ChunkSet]) -> dict[str, tuple[str, int]]:
-    """Label and largest chunk, in tokens, per spec."""
+def _longest_chunks(chunk_sets: Iterable[ChunkSet]) -> tuple[dict[str, tuple[str, int]], list[str]]:
+    """Label and largest chunk, in tokens, per spec; and the labels of chunk sets of one chunk."""
     longest: dict[str, tuple[str, int]] = {}
+    single = []
     for chunk_set in chunk_sets:
+        label, spec_id = chunk_set.spec.label, chunk_set.spec.spec_id
         size = max((chunk.token_count for chunk in chunk_set.chunks), default=0)
-        before = longest.get(chunk_set.spec.spec_id, ("", 0))[1]
-        longest[chunk_set.spec.spec_id] = (chunk_set.spec.label, max(before, size))
-    return {spec_id: entry for spec_id, entry in longest.items() if entry[1]}
+        longest[spec_id] = (label, max(longest.get(spec_id, ("", 0))[1], size))
+        if len(chunk_set.chunks) == 1:
+            single.append(label)
+    return {spec_id: entry for spec_id, entry in longest.items() if entry[1]}, single
 
 
 def _whole_set(question_set: QuestionSet, looked_for: float, deviation: float) -> Iterator[Finding]:
@@ -253,19 +279,12 @@ def _whole_set(question_set: QuestionSet, looked_for: float, deviation: float) -
         )
 
 
-def _too_short(
-    documents: Sequence[Document], chunk_sets: Sequence[ChunkSet], chunk_size: int | None
-) -> Iterator[Finding]:
-    """Under which strategies the only document is a single chunk."""
-    if len(documents) != 1:
-        return
-    under = [each.spec.label for each in chunk_sets if len(each.chunks) == 1]
-    if chunk_size is not None and not chunk_sets and documents[0].token_count <= chunk_size:
-        under = [f"{chunk_size} tokens"]
-    for label in under:
+def _too_short(document: DocumentInfo, labels: Sequence[str]) -> Iterator[Finding]:
+    """`labels`: of the strategies under which the only document is a single chunk."""
+    for label in labels:
         yield Finding(
             kind="document_shorter_than_chunk",
             severity="warning",
             question_id=None,
-            message=f"{documents[0].name} is one chunk under {label}: there is nothing to retrieve, and every such strategy scores the same.",
+            message=f"{document.name} is one chunk under {label}: there is nothing to retrieve, and every such strategy scores the same.",
         )

@@ -266,7 +266,7 @@ def _judge(item: Item, reply: ChatReply, kept: Sequence[str]) -> Outcome:
 
 def _located(quote: str, item: Item) -> Evidence | None:
     """The quote inside the passages it was to be copied from, exactly or normalised; None when it is not there."""
-    resolved = resolve_evidence(Evidence(quote=quote, document=item.document.document_id), [item.document])
+    resolved = resolve_evidence(Evidence(quote=quote, document=item.document.document_id), item.document)
     if resolved.method not in ("exact", "normalised") or not Normalised(quote).text.strip():
         return None
     places = resolved.candidates or resolved.gold

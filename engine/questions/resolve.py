@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -14,8 +15,9 @@ from rapidfuzz import fuzz
 
 from engine import ids
 from engine.lexical import words, written_without_spaces
-from engine.models import Document, NodeKind, Record, Span
+from engine.models import Document, DocumentInfo, NodeKind, Record, Span
 from engine.questions.normalise import Normalised
+from engine.recent import Recent
 from engine.records import Evidence, Gold, Question, QuestionSet
 
 ALIGNMENT_THRESHOLD = 0.85
@@ -27,6 +29,8 @@ _LONG, _END, _LONGEST = 800, 300, 200_000
 """Characters of a quote from which only its beginning and its end, of `_END` characters each, are aligned, and beyond which it is not."""
 _MARKS = 2000
 """Occurrences of terms looked at when choosing windows, those of rare terms first."""
+_OPEN = 16
+"""Documents kept in memory while quotes are looked for."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -36,21 +40,32 @@ def resolve(question_set: QuestionSet, documents: Sequence[Document]) -> Questio
     A quote that stands in several places gets all of them as candidates; the place chosen before, the one nearest to the author's
     offsets, or else the first, is gold, and all of them with `every_copy`. Idempotent; the id of the set stays.
     """
-    places = [_Place(document) for document in documents]
-    questions = tuple(
-        question.model_copy(
-            update={
-                "evidence": tuple(_resolve(evidence, places, question.every_copy) for evidence in question.evidence)
-            }
-        )
+    by_id = {document.document_id: document for document in documents}
+    return resolve_among(question_set, documents, by_id.__getitem__)
+
+
+def resolve_among(
+    question_set: QuestionSet, documents: Sequence[DocumentInfo], open_document: Callable[[str], Document]
+) -> QuestionSet:
+    """The same as `resolve`, with few documents in memory. `open_document`: a document by its id, asked for at most three times."""
+    named = _Named(documents)
+    sought = [
+        [_Sought(evidence, question.every_copy, named.meant(evidence.document)) for evidence in question.evidence]
         for question in question_set.questions
+    ]
+    _find(list(chain.from_iterable(sought)), documents, open_document)
+    questions = tuple(
+        question.model_copy(update={"evidence": tuple(each.outcome for each in quotes)})
+        for question, quotes in zip(question_set.questions, sought, strict=True)
     )
     return question_set.model_copy(update={"questions": questions})
 
 
-def resolve_evidence(evidence: Evidence, documents: Sequence[Document], every_copy: bool = False) -> Evidence:
-    """One quote looked up in `documents`, by the same rules as a whole set."""
-    return _resolve(evidence, [_Place(document) for document in documents], every_copy)
+def resolve_evidence(evidence: Evidence, document: Document) -> Evidence:
+    """One quote looked up in a document, by the same rules as a whole set."""
+    sought = _Sought(evidence, False, _Named([document]).meant(evidence.document))
+    _find([sought], [document], lambda _: document)
+    return sought.outcome
 
 
 def choose(question: Question, evidence: int, candidate: int) -> Question:
@@ -122,7 +137,6 @@ class _Place:
         self.document_id = document.document_id
         self.text = document.text
         self._tree = document.tree
-        self.names = {document.document_id, document.name.casefold(), PurePath(document.name).stem.casefold()}
 
     @cached_property
     def normalised(self) -> Normalised:
@@ -145,62 +159,133 @@ class _Place:
                 section = node.name if node.kind is NodeKind.SECTION else section
         return article or section
 
-    def is_named(self, name: str) -> bool:
-        return name in self.names or name.casefold() in self.names or PurePath(name).name.casefold() in self.names
+
+class _Named:
+    """Which documents are meant by a name: their id, their file name or its stem."""
+
+    def __init__(self, documents: Sequence[DocumentInfo]) -> None:
+        self._all = frozenset(document.document_id for document in documents)
+        self._by_name: defaultdict[str, set[str]] = defaultdict(set)
+        for document in documents:
+            for name in (document.document_id, document.name.casefold(), PurePath(document.name).stem.casefold()):
+                self._by_name[name].add(document.document_id)
+
+    def meant(self, name: str | None) -> frozenset[str]:
+        """Ids; of all documents where none is named."""
+        if name is None:
+            return self._all
+        keys = (name, name.casefold(), PurePath(name).name.casefold())
+        return frozenset().union(*(self._by_name.get(key, ()) for key in keys))
 
 
 class _Aligned(NamedTuple):
     score: float
-    span: Span
-    numbers_agree: bool
-    place: _Place
+    is_found: bool
+    """Whether the score is high enough and the numbers are the same: a passage with other numbers says something else."""
+    gold: Gold
+    text: str
+    """The passage, or its beginning."""
 
 
-def _resolve(evidence: Evidence, places: Sequence[_Place], every_copy: bool) -> Evidence:
-    if evidence.document is not None:
-        places = [place for place in places if place.is_named(evidence.document)]
-    clean = evidence.model_copy(
-        update={"gold": (), "candidates": (), "method": "not_found", "score": 0.0, "nearest": None}
-    )
-    by_offsets = _by_offsets(clean, places)
-    if by_offsets is not None:
-        return by_offsets
-    quote = clean.quote.strip()
-    if not quote:
-        return clean
-    exact = [place.gold(span) for place in places for span in _occurrences(quote, place.text)]
-    if exact:
-        return _found(clean, evidence, exact, "exact", 1.0, every_copy)
-    needle = Normalised(quote).text.strip()
-    if not needle:
-        return clean
-    normalised = [
-        place.gold(place.normalised.origin(*span))
-        for place in places
-        for span in _occurrences(needle, place.normalised.text)
-    ]
-    if normalised:
-        return _found(clean, evidence, normalised, "normalised", 1.0, every_copy)
-    return _align(clean, evidence, needle, places, every_copy)
+class _Sought:
+    """One quote while it is looked for: first as the author's offsets say, then as it stands, then normalised, last aligned."""
+
+    def __init__(self, evidence: Evidence, every_copy: bool, within: frozenset[str]) -> None:
+        self._before = evidence
+        self._every_copy = every_copy
+        self.within = within
+        """Ids of the documents in which it may stand."""
+        cleared = {"gold": (), "candidates": (), "method": "not_found", "score": 0.0, "nearest": None}
+        self.outcome = evidence.model_copy(update=cleared)
+        self._quote = self.outcome.quote.strip()
+        self._places: list[Gold] = []
+        self._best: list[_Aligned] = []
+
+    @cached_property
+    def _needle(self) -> str:
+        return Normalised(self._quote).text.strip()
+
+    @property
+    def is_open(self) -> bool:
+        return not self.outcome.gold
+
+    def look_exactly(self, place: _Place) -> None:
+        by_offsets = self._by_offsets(place) if len(self.within) == 1 else None
+        if by_offsets is not None:
+            self.outcome = by_offsets
+        elif self._quote:
+            self._places += [place.gold(span) for span in _occurrences(self._quote, place.text)]
+
+    def look_normalised(self, place: _Place) -> None:
+        if self._needle:
+            spans = _occurrences(self._needle, place.normalised.text)
+            self._places += [place.gold(place.normalised.origin(*span)) for span in spans]
+
+    def look_for_the_like(self, place: _Place) -> None:
+        if not self._needle:
+            return
+        for found in _alignments(self._needle, place):
+            rank = (found.is_found, found.score)
+            best = (self._best[0].is_found, self._best[0].score) if self._best else (False, -1.0)
+            if rank > best:
+                self._best = [found]
+            elif rank == best and found.is_found:
+                self._best.append(found)
+
+    def conclude(self, method: str) -> None:
+        """After all documents were looked at in one way."""
+        score = 1.0
+        if self._best:
+            first = self._best[0]
+            score = round(first.score, 4)
+            if not first.is_found:
+                self.outcome = self.outcome.model_copy(update={"score": score, "nearest": first.text})
+                return
+            self._places = list(dict.fromkeys(each.gold for each in self._best))
+        if not self._places:
+            return
+        several = tuple(self._places) if len(self._places) > 1 else ()
+        gold = several if several and self._every_copy else (self._places[_preferred(self._before, self._places)],)
+        found = {"gold": gold, "candidates": several, "method": method, "score": score}
+        self.outcome = self.outcome.model_copy(update=found)
+
+    def _by_offsets(self, place: _Place) -> Evidence | None:
+        """The evidence at the author's offsets, where they are inside the one document meant and hold the quote."""
+        span = self._before.offsets
+        if span is None:
+            return None
+        text = span.slice(place.text)
+        if span.end > len(place.text) or (self._quote and text.strip() != self._quote):
+            return None
+        return self.outcome.model_copy(
+            update={"quote": text, "gold": (place.gold(span),), "method": "offsets", "score": 1.0}
+        )
 
 
-def _by_offsets(evidence: Evidence, places: Sequence[_Place]) -> Evidence | None:
-    """The evidence at the author's offsets, where they are inside the one document meant and hold the quote."""
-    if evidence.offsets is None or len(places) != 1:
-        return None
-    place, span = places[0], evidence.offsets
-    text = span.slice(place.text)
-    if span.end > len(place.text) or (evidence.quote.strip() and text.strip() != evidence.quote.strip()):
-        return None
-    return evidence.model_copy(update={"quote": text, "gold": (place.gold(span),), "method": "offsets", "score": 1.0})
+_WAYS: tuple[tuple[str, Callable[[_Sought, _Place], None]], ...] = (
+    ("exact", _Sought.look_exactly),
+    ("normalised", _Sought.look_normalised),
+    ("aligned", _Sought.look_for_the_like),
+)
 
 
-def _found(
-    clean: Evidence, before: Evidence, candidates: list[Gold], method: str, score: float, every_copy: bool
-) -> Evidence:
-    several = tuple(candidates) if len(candidates) > 1 else ()
-    gold = several if several and every_copy else (candidates[_preferred(before, candidates)],)
-    return clean.model_copy(update={"gold": gold, "candidates": several, "method": method, "score": score})
+def _find(
+    sought: Sequence[_Sought], documents: Sequence[DocumentInfo], open_document: Callable[[str], Document]
+) -> None:
+    """Look for every quote in all documents in one way before the next, so that a better match in a later document counts."""
+    places: Recent[str, _Place] = Recent(_OPEN)
+    for method, look in _WAYS:
+        left = [each for each in sought if each.is_open]
+        for document in documents:
+            here = [each for each in left if document.document_id in each.within]
+            if here:
+                document_id = document.document_id
+                place = places.get(document_id) or places.keep(document_id, _Place(open_document(document_id)))
+                for each in here:
+                    look(each, place)
+        for each in left:
+            if each.is_open:
+                each.conclude(method)
 
 
 def _preferred(before: Evidence, candidates: Sequence[Gold]) -> int:
@@ -216,29 +301,17 @@ def _preferred(before: Evidence, candidates: Sequence[Gold]) -> int:
     return 0
 
 
-def _align(clean: Evidence, before: Evidence, needle: str, places: Sequence[_Place], every_copy: bool) -> Evidence:
-    alignments = [aligned for place in places for aligned in _alignments(needle, place)]
-    if not alignments:
-        return clean
-    best = max(alignments, key=lambda a: (a.numbers_agree and a.score >= ALIGNMENT_THRESHOLD, a.score))
-    if not best.numbers_agree or best.score < ALIGNMENT_THRESHOLD:
-        nearest = best.span.slice(best.place.text)[:NEAREST_LENGTH]
-        return clean.model_copy(update={"score": round(best.score, 4), "nearest": nearest})
-    equal = [a for a in alignments if a.numbers_agree and a.score == best.score]
-    candidates = list(dict.fromkeys(a.place.gold(a.span) for a in equal))
-    return _found(clean, before, candidates, "aligned", round(best.score, 4), every_copy)
-
-
 def _alignments(needle: str, place: _Place) -> Iterator[_Aligned]:
-    """The passages most like the needle, with the share of characters that match. A passage with other numbers says something else."""
+    """The passages most like the needle, with the share of characters that match."""
     text, wanted = place.normalised.text, Counter(_DIGITS.findall(needle))
     for start, end in (
         _passages(needle, place.normalised) if len(needle) <= _LONG else _between(needle, place.normalised)
     ):
         passage = text[start:end]
         score = fuzz.ratio(needle, passage) / 100
-        agree = Counter(_DIGITS.findall(passage)) == wanted
-        yield _Aligned(score, place.normalised.origin(start, end), agree, place)
+        is_found = score >= ALIGNMENT_THRESHOLD and Counter(_DIGITS.findall(passage)) == wanted
+        span = place.normalised.origin(start, end)
+        yield _Aligned(score, is_found, place.gold(span), span.slice(place.text)[:NEAREST_LENGTH])
 
 
 def _between(needle: str, normalised: Normalised) -> Iterator[Span]:

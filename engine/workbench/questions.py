@@ -61,10 +61,11 @@ class Questions(Chunks):
     def _resolved(
         self, question_set: QuestionSet, document_ids: Sequence[str] | None, store: bool = True
     ) -> QuestionSet:
-        documents = [self.document(document_id) for document_id in self._document_ids(document_ids)]
+        documents = self._infos(self._document_ids(document_ids))
         # The same questions of somebody else have their evidence in other documents.
         own_id = self._store.own_id("question set", question_set.question_set_id)
-        resolved = questions.resolve(question_set.model_copy(update={"question_set_id": own_id}), documents)
+        unresolved = question_set.model_copy(update={"question_set_id": own_id})
+        resolved = questions.resolve_among(unresolved, documents, self.document)
         if store:
             self._store.save_question_set(resolved)
         return resolved
@@ -175,8 +176,9 @@ class Questions(Chunks):
         free = [spec for spec in specs if not self.cutting_may_cost(spec)]
         return questions.check(
             self.question_set(question_set_id),
-            [self.document(document_id) for document_id in chosen],
-            [self.chunk(document_id, spec) for spec in free for document_id in chosen],
+            self._infos(chosen),
+            self.document,
+            (self.chunk(document_id, spec) for spec in free for document_id in chosen),
             chunk_size=self.settings.chunk_size,
             stored=stored,
         )
@@ -190,6 +192,11 @@ class Questions(Chunks):
 
     def delete_question_set(self, question_set_id: str) -> None:
         self._store.delete_question_set(question_set_id)
+
+    def _infos(self, document_ids: Sequence[str]) -> list[DocumentInfo]:
+        """Raises NotFound."""
+        known = {info.document_id: info for info in self.documents()}
+        return [known.get(document_id) or self._store.document_info(document_id) for document_id in document_ids]
 
     def _document_ids(self, document_ids: Sequence[str] | None) -> list[str]:
         """The given documents, or all. Raises BadRequest when there are none, NotFound for one that does not exist."""

@@ -5,6 +5,7 @@ from typing import Any
 from engine.models import Document
 from engine.questions import check, parse_rows, questions_needed, resolve
 from engine.questions.check import Finding
+from engine.records import QuestionSet
 from tests.engine.metrics.examples import chunk_set, document
 
 TEXT = "The operator shall notify the Authority within 30 days. Records are kept for five years. Records are kept for five years."
@@ -12,7 +13,19 @@ TEXT = "The operator shall notify the Authority within 30 days. Records are kept
 
 def findings(rows: list[dict[str, Any]], *documents: Document, **options: Any) -> list[Finding]:
     documents = documents or (document(TEXT),)
-    return list(check(resolve(parse_rows(rows, "set"), documents), documents, **options))
+    return checked(resolve(parse_rows(rows, "set"), documents), *documents, **options)
+
+
+def checked(question_set: QuestionSet, *documents: Document, **options: Any) -> list[Finding]:
+    opened: list[str] = []
+
+    def open_document(document_id: str) -> Document:
+        opened.append(document_id)
+        return next(each for each in documents if each.document_id == document_id)
+
+    found = list(check(question_set, documents, open_document, **options))
+    assert len(opened) == len(set(opened)), "a document is opened once"
+    return found
 
 
 def kinds(found: list[Finding]) -> list[str]:
@@ -49,10 +62,10 @@ def test_evidence_that_cannot_be_used() -> None:
 def test_evidence_in_a_document_that_is_gone() -> None:
     old, new = document(TEXT), document("Another text. It holds nothing.").model_copy(update={"document_id": "new"})
     resolved = resolve(parse_rows([{"question": "a?", "evidence": "within 30 days"}], "set"), [old])
-    (gone,) = [each for each in check(resolved, [new]) if each.question_id]
+    (gone,) = [each for each in checked(resolved, new) if each.question_id]
     assert (gone.kind, gone.severity) == ("evidence_orphaned", "error")
     # A document that is only left out of the check is not gone.
-    assert kinds(list(check(resolved, [new], stored=["new", old.document_id]))) == []
+    assert kinds(checked(resolved, new, stored=["new", old.document_id])) == []
 
 
 def test_evidence_a_person_should_look_at() -> None:
@@ -122,4 +135,4 @@ def test_too_few_questions_says_what_can_be_found_and_what_it_would_take() -> No
 def test_drafted_questions_are_named_until_reviewed() -> None:
     rows = resolve(parse_rows([{"question": "a?", "evidence": "within 30 days"}], "set"), [document(TEXT)])
     drafted = rows.model_copy(update={"questions": (rows.questions[0].model_copy(update={"reviewed": False}),)})
-    assert "not_reviewed" in [finding.kind for finding in check(drafted, [document(TEXT)])]
+    assert "not_reviewed" in [finding.kind for finding in checked(drafted, document(TEXT))]

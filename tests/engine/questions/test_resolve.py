@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import weakref
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from engine import ids
 from engine.models import Document, Node, NodeKind, Span
 from engine.questions import parse_rows, resolve
 from engine.questions.normalise import Normalised
-from engine.questions.resolve import changes, choose, count_every_copy
+from engine.questions.resolve import changes, choose, count_every_copy, resolve_among
 from engine.records import Evidence
 from tests.engine.metrics.examples import document
 
@@ -191,3 +193,41 @@ def test_every_slice_of_a_document_is_found_as_it_stands(data: st.DataObject) ->
         assert item.method == "exact"
         assert all(gold.span.slice(TEXT) == quote for gold in item.gold)
         assert any(gold.span.start <= start + 2 for gold in item.gold)
+
+
+def test_few_documents_are_open_at_once_and_a_better_match_in_a_later_one_counts() -> None:
+    count = 40
+    documents = {
+        f"d{number}": document(
+            f"Rule {number} holds. The records of class {number} are kept.", document_id=f"d{number}"
+        )
+        for number in range(count)
+    }
+    opened: list[str] = []
+    trees: list[weakref.ref[Node]] = []
+    most = 0
+
+    def open_document(document_id: str) -> Document:
+        nonlocal most
+        opened.append(document_id)
+        copy = documents[document_id].model_copy(deep=True)
+        trees.append(weakref.ref(copy.tree))
+        most = max(most, sum(tree() is not None for tree in trees))
+        return copy
+
+    rows = parse_rows(
+        [
+            {"question": "exact?", "evidence": f"Rule {count - 1} holds."},
+            {"question": "normalised?", "evidence": f"RULE  {count - 1}  HOLDS."},
+            {"question": "aligned?", "evidence": f"The recods of class {count - 2} are kept"},
+            {"question": "named?", "evidence": "Rule 7 holds.", "document": "d7"},
+            {"question": "not there?", "evidence": "Nothing of the kind 123"},
+        ],
+        "set",
+    )
+    found = resolve_among(rows, list(documents.values()), open_document)
+    assert found == resolve(rows, list(documents.values()))
+    golds = [[gold.document_id for gold in question.gold] for question in found.questions]
+    assert golds == [["d39"], ["d39"], ["d38"], ["d7"], []]
+    assert max(Counter(opened).values()) <= 3
+    assert most <= 20
