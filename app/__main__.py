@@ -105,13 +105,18 @@ def serve_api(settings: Settings) -> None:
 
 
 def serve_all(settings: Settings) -> None:
-    build(settings).run(
-        config={
-            "server.address": settings.host,
-            "server.port": settings.port,
-            "server.maxUploadSize": settings.max_upload_mb,
-        }
-    )
+    from streamlit import config
+
+    options = {
+        "server.address": settings.host,
+        "server.port": settings.port,
+        "server.maxUploadSize": settings.max_upload_mb,
+    }
+    app = build(settings)
+    # What was read before differs from these, which would be reported as a change that needs a restart.
+    for name, value in options.items():
+        config.set_option(name, value)
+    app.run(config=options)
 
 
 def _lifespan(settings: Settings, with_pages: bool = False) -> Any:
