@@ -30,13 +30,19 @@ def documents(infos: Sequence[DocumentInfo]) -> pd.DataFrame:
             "sections": info.node_counts.get("section", 0),
             "articles": info.node_counts.get("article", 0),
             "tables": info.node_counts.get("table", 0),
-            "structure": f"{info.structure.rule} ({info.structure.confidence})",
+            "structure": structure_in_words(info),
             "text kept": f"{info.kept_characters / info.visible_characters:.2%}" if info.visible_characters else "",
             "warnings": "; ".join(notice.message for notice in info.warnings) or "none",
             "added": info.created_at,
         }
         for info in infos
     )
+
+
+def structure_in_words(info: DocumentInfo) -> str:
+    """The rule that found the structure and how sure it is, or that there was none to find."""
+    found = info.structure
+    return "none" if found.confidence == "none" else f"{found.rule} ({found.confidence})"
 
 
 def kept_in_words(info: DocumentInfo) -> str:

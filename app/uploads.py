@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import streamlit as st
@@ -23,6 +23,10 @@ OUTCOMES = "upload.outcomes"
 """Session key: what became of each uploaded file, by the file's id."""
 
 
+NAMED_EACH = 4
+"""So many files that were stored, or that were not, have a line each; of more the page says how many, with their names in one block."""
+
+
 _findings: Recent[tuple[str, ...], tuple[Finding, ...]] = Recent(32)
 
 
@@ -31,6 +35,7 @@ class Outcome:
     name: str
     words: str
     stored: bool
+    existed: bool = False
 
 
 def receive(workbench: Workbench, files: Sequence[UploadedFile]) -> None:
@@ -44,9 +49,7 @@ def receive(workbench: Workbench, files: Sequence[UploadedFile]) -> None:
             try:
                 for number, (file, outcomes) in enumerate(zip(fresh, becoming, strict=True)):
                     bar.progress(number / len(fresh), text=f"Reading {plain(file.name)}, {number + 1} of {len(fresh)}")
-                    known[file.file_id] = [
-                        {"name": each.name, "words": each.words, "stored": each.stored} for each in outcomes.result()
-                    ]
+                    known[file.file_id] = [asdict(each) for each in outcomes.result()]
             finally:
                 # Whoever leaves the page does not wait for files that nobody has begun to read.
                 for outcomes in becoming:
@@ -66,22 +69,35 @@ def _store(workbench: Workbench, file: UploadedFile) -> list[Outcome]:
             else:
                 tokens = counted(read.added.document.token_count, "token")
                 word = "already present" if read.added.existed else "stored"
-                outcomes.append(Outcome(read.path, f"{word}, {tokens}", True))
+                outcomes.append(Outcome(read.path, f"{word}, {tokens}", True, read.added.existed))
     except UserError as error:
         outcomes.append(Outcome(file.name, error.message, False))
     return outcomes
 
 
 def show_outcomes() -> None:
-    """One line per file of this upload."""
-    found = [each for outcomes in st.session_state.get(OUTCOMES, {}).values() for each in outcomes]
-    good = [each for each in found if each["stored"]]
-    for each in found:
-        if not each["stored"]:
-            st.error(plain(each["words"]), icon=":material/error:")
+    """What became of the files of this upload."""
+    found = [Outcome(**each) for outcomes in st.session_state.get(OUTCOMES, {}).values() for each in outcomes]
+    bad = [each for each in found if not each.stored]
+    good = [each for each in found if each.stored]
+    if len(bad) <= NAMED_EACH:
+        for each in bad:
+            st.error(plain(each.words), icon=":material/error:")
+    else:
+        lines = "\n".join(f"- {plain(each.words)}" for each in bad)
+        st.error(f"{counted(len(bad), 'file')} could not be read:\n\n{lines}", icon=":material/error:")
     if good:
-        names = ", ".join(f"{each['name']} ({each['words']})" for each in good)
-        st.success(plain(names), icon=":material/check:")
+        st.success(_stored_in_words(good), icon=":material/check:")
+
+
+def _stored_in_words(good: Sequence[Outcome]) -> str:
+    """Markdown."""
+    if len(good) <= NAMED_EACH:
+        return plain(", ".join(f"{each.name} ({each.words})" for each in good))
+    new, known = ([each.name for each in good if each.existed is existed] for existed in (False, True))
+    parts = [f"{counted(len(new), 'document')} stored: {', '.join(new)}."] if new else []
+    parts += [f"{counted(len(known), 'document')} already present: {', '.join(known)}."] if known else []
+    return "\n\n".join(plain(part) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)

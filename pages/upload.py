@@ -124,10 +124,13 @@ def confirm_deletion(deletion: Deletion) -> None:
 
 
 def structure(document: Document) -> None:
-    st.text(
-        f"Structure found by {document.structure.rule}, confidence {document.structure.confidence}. "
-        f"{tables.kept_in_words(document)}"
+    found = document.structure
+    by = (
+        "No structure found."
+        if found.confidence == "none"
+        else f"Structure found by {found.rule}, confidence {found.confidence}."
     )
+    st.text(f"{by} {tables.kept_in_words(document)}")
     for notice in document.warnings:
         st.text(f"• {notice.message} ({notice.count})" if notice.count > 1 else f"• {notice.message}")
     rows = tables.tree(document, workbench.tokens(document.document_id))
@@ -337,13 +340,15 @@ def copies(question_set: QuestionSet) -> None:
         options = uploads.places(workbench, quote)
         key = f"upload.copy.{question_set.question_set_id}.{quote.question_id}.{quote.evidence}"
         st.session_state[key] = quote.chosen
-        st.radio(
-            "Where the evidence stands",
-            [None, *range(len(options))],
-            format_func=lambda copy: "Every copy counts" if copy is None else options[copy],
-            key=key,
-            on_change=lambda: choose_copy(question_set.question_set_id, quote, st.session_state[key]),
-        )
+        # A short quote may stand in many places; the list of them scrolls, and the questions below stay in reach.
+        with st.container(height=360 if len(options) > 6 else "content", border=False):
+            st.radio(
+                "Where the evidence stands",
+                [None, *range(len(options))],
+                format_func=lambda copy: "Every copy counts" if copy is None else options[copy],
+                key=key,
+                on_change=lambda: choose_copy(question_set.question_set_id, quote, st.session_state[key]),
+            )
 
 
 def choose_copy(question_set_id: str, quote: uploads.RepeatedQuote, copy: int | None) -> None:

@@ -35,6 +35,32 @@ def test_a_damaged_file_is_refused_in_words_and_the_good_one_is_stored(open_page
     assert not app.exception
 
 
+def test_many_files_are_counted_and_those_that_could_not_be_read_are_one_block(
+    open_page: Open, workbench: Workbench
+) -> None:
+    workbench.add_document(b"The fee of 1 is due.\n", "good1.txt")
+    app = open_page("upload")
+    files = [(f"good{number}.txt", f"The fee of {number} is due.\n".encode(), "text/plain") for number in range(1, 7)]
+    files += [(f"bad{number}.docx", b"PK\x03\x04nothing", "application/zip") for number in range(5)]
+    app.file_uploader(key="upload.documents").set_value(files).run()
+    assert len(app.error) == len(app.success) == 1
+    assert app.error[0].value.startswith("5 files could not be read:")
+    assert sum(line.startswith("- bad") for line in app.error[0].value.splitlines()) == 5
+    stored, known = app.success[0].value.split("\n\n")
+    assert stored.startswith("5 documents stored")
+    assert "good6" in stored
+    assert known.startswith("1 document already present")
+    assert "good1" in known
+
+
+def test_a_text_without_structure_says_so_once(open_page: Open, workbench: Workbench) -> None:
+    added = workbench.add_document(b"A line without any heading.\n", "plain.txt")
+    app = open_page("upload", document=added.document.document_id)
+    table = app.dataframe[0].value
+    assert table[table["name"] == "plain.txt"]["structure"].tolist() == ["none"]
+    assert "No structure found." in words(app)
+
+
 def test_the_sample_comes_with_one_click(open_page: Open, workbench: Workbench) -> None:
     app = open_page("upload")
     next(button for button in app.button if button.label == "Load the sample").click().run()
