@@ -139,7 +139,8 @@ def pareto_plot(frame: pd.DataFrame, quality: str, cost: str) -> alt.LayerChart:
     log = bool(len(frame)) and float(frame["cost"].min()) > 0 and float(frame["cost"].max() / frame["cost"].min()) > 5
     kind = {"type": "log"} if log else {"zero": False}
     scale = alt.Scale(nice=False, padding=PARETO_MARGIN, **kind)
-    x = alt.X("cost:Q", title=cost, scale=scale)
+    # Room for labels may reach below zero, where no cost is.
+    x = alt.X("cost:Q", title=cost, scale=scale, axis=alt.Axis(labelExpr="datum.value < 0 ? '' : datum.label"))
     base = alt.Chart(frame.assign(corner=label_corners(frame, log)))
     frontier = (
         alt.Chart(frame[frame["frontier"] == "yes"])
@@ -220,7 +221,12 @@ def _shares(values: pd.Series) -> pd.Series:
 def budget_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
     """Recall over the token budget, one line per strategy, named at its end."""
     color, shape = _look(frame)
-    x = alt.X("tokens:Q", title="tokens of retrieved text", scale=alt.Scale(domain=[400, 6200], nice=False))
+    x = alt.X(
+        "tokens:Q",
+        title="tokens of retrieved text",
+        scale=alt.Scale(domain=[400, 6200], nice=False),
+        axis=alt.Axis(values=sorted(set(frame["tokens"].tolist()))),
+    )
     y = alt.Y("recall:Q", title=title, scale=alt.Scale(zero=False))
     base = alt.Chart(frame).encode(x=x, y=y, color=color, detail=alt.Detail("strategy:N"))
     ends = frame[frame["tokens"] == frame["tokens"].max()].sort_values("recall")
@@ -235,24 +241,25 @@ def budget_plot(frame: pd.DataFrame, title: str) -> alt.LayerChart:
 
 
 def _apart(values: list[float], gap: float) -> list[float]:
-    """Sorted values moved as little upwards as keeps them `gap` apart, for labels at the ends of lines."""
+    """Sorted values moved as little downwards as keeps them `gap` apart, for labels at the ends of lines; no label stands above the highest value."""
     places: list[float] = []
-    for value in values:
-        places.append(max(value, places[-1] + gap) if places else value)
-    drift = (places[-1] - values[-1]) / 2 if places else 0.0
-    return [place - drift for place in places]
+    for value in reversed(values):
+        places.append(min(value, places[-1] - gap) if places else value)
+    return places[::-1]
 
 
 def latency_plot(frame: pd.DataFrame, phase: str) -> alt.Chart:
-    """Stacked seconds per stage of one phase."""
+    """Stacked time per stage of one phase, in milliseconds where all of it is under a second."""
     own = frame[frame["phase"] == phase]
+    is_short = bool(own.groupby("strategy")["seconds"].sum().max() < 1)
+    own = own.assign(time=own["seconds"] * (1000 if is_short else 1))
     stages = [stage for stage in STAGES if stage in set(own["stage"])]
     return (
         alt.Chart(own)
         .mark_bar()
         .encode(
             y=alt.Y("strategy:N", sort=list(dict.fromkeys(own["strategy"])), title=None, axis=_LABELS),
-            x=alt.X("seconds:Q", title="seconds"),
+            x=alt.X("time:Q", title="milliseconds" if is_short else "seconds"),
             color=alt.Color(
                 "stage:N",
                 title=None,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from app.text import counted
 from app.theme import titled
 from engine import Workbench, stats
 from engine.bench.conclude import conclude
@@ -97,6 +98,21 @@ def labels(experiment: Experiment) -> dict[str, str]:
 def primary_metric(experiment: Experiment) -> str | None:
     """The metric the conclusion rests on, where any question was scored on one."""
     return primary_of(_measured_metrics(experiment))
+
+
+def left_out(experiment: Experiment) -> str:
+    """Which questions the conclusion of a finished run does not rest on, and why; empty when it rests on all. A partial one says it itself."""
+    verdict = statistics(experiment).verdict
+    whole = len(experiment.questions)
+    if experiment.status != "finished" or verdict is None or verdict.n >= whole:
+        return ""
+    without = sum(not question.gold for question in experiment.questions)
+    why = (
+        "no evidence for them was found in the documents"
+        if without == whole - verdict.n
+        else "not every strategy has a score for them"
+    )
+    return f"{whole - verdict.n} of {counted(whole, 'question')} take no part: {why}."
 
 
 def _measured_metrics(experiment: Experiment) -> list[str]:

@@ -98,14 +98,16 @@ def watch(workbench: Workbench, job_id: str) -> None:
             st.rerun()
         st.subheader("Waiting for its turn" if job.state == "queued" else "Running")
         st.progress(jobs.asked(job).share, text=plain(jobs.in_words(job)))
-        st.dataframe(
-            jobs.progress_table(job),
-            hide_index=True,
-            alt="Progress per strategy",
-            column_config={
-                "answered": st.column_config.ProgressColumn("answered", format="percent", min_value=0, max_value=1)
-            },
-        )
+        table = jobs.progress_table(job)
+        if len(table):
+            st.dataframe(
+                table,
+                hide_index=True,
+                alt="Progress per strategy",
+                column_config={
+                    "answered": st.column_config.ProgressColumn("answered", format="percent", min_value=0, max_value=1)
+                },
+            )
         for label, reason in job.progress.get("errors", {}).items():
             st.error(plain(f"{label}: {reason}"), icon=":material/error:")
         if job.cancel_requested:
@@ -126,7 +128,7 @@ def watch(workbench: Workbench, job_id: str) -> None:
             "Means over the finished questions, which differ between strategies: nothing can be concluded yet. "
             + plain(
                 ", ".join(
-                    f"{label} {counts.get(spec_id, 0)} of {len(experiment.questions)}"
+                    f"{label}: {counts.get(spec_id, 0)} of {len(experiment.questions)}"
                     for spec_id, label in results.labels(experiment).items()
                 )
             )
@@ -172,7 +174,12 @@ def conclusion(experiment: Experiment) -> None:
     found = results.statistics(experiment)
     with st.container(border=True):
         st.markdown("**What may be concluded**")
+        if found.verdict is not None and found.verdict.proposal is not None:
+            st.markdown(f":material/arrow_forward: **Take {plain(found.verdict.proposal)}**")
         st.text(found.recommendation or "Nothing can be concluded yet.")
+        left_out = results.left_out(experiment)
+        if left_out:
+            st.caption(plain(left_out))
 
 
 def heat(experiment: Experiment) -> None:
@@ -305,7 +312,6 @@ def questions(experiment: Experiment, metric: str) -> None:
     picked = st.dataframe(
         frame.drop(columns="question_id"),
         hide_index=True,
-        height=320,
         on_select="rerun",
         selection_mode="single-row",
         key=f"benchmark.questions.{experiment.experiment_id}.{metric}",

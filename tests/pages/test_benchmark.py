@@ -169,6 +169,37 @@ def test_a_label_stands_on_the_side_of_a_point_where_no_bar_strikes_it() -> None
     assert sides[:2] == [-1, 1]
 
 
+def test_names_at_the_ends_of_curves_stay_on_the_scale_and_apart() -> None:
+    ends = [0.4, 0.9, 1.0, 1.0, 1.0]
+    names = [f"sentence {number}/0" for number in range(5)]
+    frame = pd.DataFrame(
+        {"strategy": names * 2, "name": ["sentence"] * 10, "tokens": [500] * 5 + [4000] * 5, "recall": [0.0] * 5 + ends}
+    )
+    drawn = result_charts.budget_plot(frame, "recall").to_dict()
+    places = sorted(row["place"] for rows in drawn["datasets"].values() for row in rows if "place" in row)
+    assert places == pytest.approx([0.4, 0.835, 0.89, 0.945, 1.0])
+
+
+@pytest.mark.parametrize(("seconds", "unit", "drawn"), [(0.004, "milliseconds", 4.0), (4.0, "seconds", 4.0)])
+def test_short_times_are_drawn_in_milliseconds(seconds: float, unit: str, drawn: float) -> None:
+    row = {"strategy": "sentence 5/1", "phase": "one question, median", "stage": "retrieve", "seconds": seconds}
+    chart = result_charts.latency_plot(pd.DataFrame([row]), "one question, median").to_dict()
+    assert chart["encoding"]["x"]["title"] == unit
+    assert [each["time"] for rows in chart["datasets"].values() for each in rows] == [drawn]
+
+
+def test_questions_that_take_no_part_are_counted_with_the_reason(experiment: Experiment) -> None:
+    assert results.left_out(experiment) == ""
+    lost = [
+        question.model_copy(update={"question_id": f"lost{number}", "evidence": ()})
+        for number, question in enumerate(experiment.questions[:3])
+    ]
+    more = experiment.model_copy(update={"questions": (*experiment.questions, *lost)})
+    assert results.left_out(more) == "3 of 15 questions take no part: no evidence for them was found in the documents."
+    unscored = experiment.model_copy(update={"questions": (*experiment.questions, experiment.questions[0])})
+    assert results.left_out(unscored) == "1 of 13 questions take no part: not every strategy has a score for them."
+
+
 def test_recall_is_drawn_over_what_the_conclusion_rests_on(open_page: Open, experiment: Experiment) -> None:
     app = open_page("benchmark", experiment=experiment.experiment_id)
     assert "delivered recall" in words(app)
