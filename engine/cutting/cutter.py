@@ -104,8 +104,10 @@ class Cutter:
                 _log.error("a process took too long to %s a document and was ended; the app does it", task)
                 return None
             except processes.NotStarted:
-                _log.warning("no process for cutting could be started; documents are cut in the app")
-                self.close()
+                _log.warning("no process for cutting could be started; documents are cut in the app for now")
+                with self._lock:
+                    self._left = HERE_FIRST
+                return None
             except _Ended as error:
                 if pool is self._pool:
                     ended += 1

@@ -242,7 +242,7 @@ def test_without_a_process_that_starts_everything_is_done_here(
         for _ in range(2):
             assert cutter.cut(sources["manual.md"], registry.spec("recursive"), Models()).chunks
     assert [record.getMessage() for record in caplog.records] == [
-        "no process for cutting could be started; documents are cut in the app"
+        "no process for cutting could be started; documents are cut in the app for now"
     ]
 
 

@@ -175,6 +175,24 @@ def test_one_that_ended_and_one_that_does_not_start_are_no_fault_of_the_document
     assert ending.process_ids() == ()
 
 
+def test_where_no_process_starts_another_try_is_made_later(
+    tmp_path: Path, manual: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cutter, "HERE_FIRST", len(manual.text))
+    marker = tmp_path / "was-here"
+    program = (
+        f"from pathlib import Path\nfrom engine.cutting import worker\nmarker = Path({str(marker)!r})\n"
+        "if marker.exists():\n    worker.main()\nelse:\n    marker.touch()"
+    )
+    beside = Cutter(1, here_first=0, command=(sys.executable, "-c", program))
+    started = []
+    for _ in range(3):
+        assert beside.cut(manual, SPEC, Models()).chunks
+        started.append(len(beside.process_ids()))
+    assert started == [0, 0, 1]
+    beside.close()
+
+
 def test_without_a_thread_to_wait_with_nothing_is_started(manual: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
