@@ -69,10 +69,13 @@ def cost_line(query: Query) -> str:
 
 
 def hits(query: Query) -> None:
-    """The retrieved chunks, best first."""
+    """The retrieved chunks, best first; with their document where they come from several."""
+    several = len({hit.chunk.document_id for hit in query.retrieved}) > 1
     for hit in query.retrieved:
-        place = hit.chunk.heading_path[-1] if hit.chunk.heading_path else hit.chunk.document_name
-        with st.expander(f"{hit.rank}. {plain(shortened(place, 48))} · {hit.score:.3f}"):
+        place = shortened(hit.chunk.heading_path[-1] if hit.chunk.heading_path else hit.chunk.document_name, 48)
+        if several and hit.chunk.heading_path:
+            place = f"{shortened(hit.chunk.document_name, 32)}: {place}"
+        with st.expander(f"**{hit.rank}** {plain(place)} · {hit.score:.3f}"):
             _hit(query, hit)
 
 

@@ -32,15 +32,15 @@ def load(spec: StrategySpec, key: str) -> None:
         st.session_state[f"{key}.{spec.strategy_name}.{name}"] = value
 
 
-def spec_picker(workbench: Workbench, key: str, start: StrategySpec) -> StrategySpec:
-    """A strategy select box with its parameters in a popover. Raises BadParameter in words.
+def spec_picker(workbench: Workbench, key: str, start: StrategySpec, narrow: bool = False) -> StrategySpec:
+    """A strategy select box with its parameters in a popover, below it where there is little room. Raises BadParameter in words.
 
     `start` is shown when the picker is drawn for the first time or again after other pages.
     """
     strategies = {strategy.name: strategy for strategy in workbench.strategies()}
     if f"{key}.strategy" not in st.session_state:
         load(start, key)
-    choice, details = st.columns([3, 2], vertical_alignment="bottom")
+    choice, details = [st.container()] * 2 if narrow else st.columns([3, 2], vertical_alignment="bottom")
     titles = strategy_titles(workbench)
     name = choice.selectbox("Strategy", list(titles), format_func=lambda each: titles[each], key=f"{key}.strategy")
     strategy = strategies[name]
@@ -103,7 +103,7 @@ def spec_form(workbench: Workbench, strategy: Strategy[Any], key: str) -> Strate
 
 
 def _preset_picker(workbench: Workbench, strategy: Strategy[Any], key: str) -> None:
-    titles = {preset.name: preset.title for preset in PRESETS}
+    titles = {"": "the strategy's defaults"} | {preset.name: preset.title for preset in PRESETS}
     chosen = f"{key}.preset"
 
     def apply() -> None:
@@ -112,9 +112,9 @@ def _preset_picker(workbench: Workbench, strategy: Strategy[Any], key: str) -> N
         load(preset.spec(strategy.name) if preset else workbench.spec(strategy.name), key)
 
     st.selectbox(
-        "Start values for",
-        [None, *titles],
-        format_func=lambda name: titles[name] if name else "the strategy's defaults",
+        "Start from",
+        list(titles),
+        format_func=lambda name: titles[name],
         key=chosen,
         on_change=apply,
         help="Sizes and overlaps for a kind of document. They are starting values: a benchmark decides whether they hold.",

@@ -58,9 +58,10 @@ def take_suggestion() -> None:
         st.session_state["ask.question"] = suggestion.question
 
 
-parameters, which, amount, suggested = st.columns([2, 3, 2, 5], vertical_alignment="bottom")
+# Wraps where the window is narrow.
+options = st.container(horizontal=True, vertical_alignment="bottom")
 specs: list[StrategySpec] = []
-with parameters.popover("Parameters", icon=":material/tune:", width="stretch"):
+with options.popover("Parameters", icon=":material/tune:"):
     for name in chosen:
         st.markdown(f"**{strategies[name].title}**")
         try:
@@ -68,24 +69,26 @@ with parameters.popover("Parameters", icon=":material/tune:", width="stretch"):
         except UserError as error:
             st.error(plain(error.message), icon=":material/error:")
 names = state.distinct_names(documents)
-only = which.multiselect(
+only = options.multiselect(
     "Documents",
     list(names),
     format_func=lambda document_id: names[document_id],
     placeholder="all documents",
     key="ask.documents",
     persist_state="session",
+    width=260,
 )
-top_k = amount.number_input(
-    "Chunks retrieved", 1, 100, workbench.settings.top_k, key="ask.top_k", persist_state="session"
+top_k = options.number_input(
+    "Chunks retrieved", 1, 100, workbench.settings.top_k, key="ask.top_k", persist_state="session", width=150
 )
-suggested.selectbox(
+options.selectbox(
     "Take a question from a question set",
     [None, *suggestions],
     format_func=lambda each: shortened(suggestions[each].question, 70) if each else "none",
     key="ask.suggestion",
     on_change=take_suggestion,
     disabled=not suggestions,
+    width=440,
 )
 with st.form("ask.form", border=False):
     question = st.text_input(
@@ -125,7 +128,7 @@ def watch(live: LiveAsk) -> None:
                     answers.answer(progress.query)
                 else:
                     with st.container(border=True):
-                        st.text(progress.text or "Searching, then writing the answer …")
+                        st.text(progress.text or "Indexing what is new, searching, writing the answer …")
 
     columns_live()
 

@@ -43,10 +43,9 @@ document: Document = workbench.document(current.document_id)
 found = inspector.start_specs(workbench)
 if "inspector.panes" not in st.session_state:
     st.session_state["inspector.panes"] = len(found)
-count_column, evidence_column, search_column, next_column, scroll_column = st.columns(
-    [4, 4, 4, 4, 2], vertical_alignment="bottom"
-)
-count = count_column.segmented_control(
+# Wraps where the window is narrow.
+toolbar = st.container(horizontal=True, vertical_alignment="bottom")
+count = toolbar.segmented_control(
     "Side by side",
     list(range(1, inspector.MOST_PANES + 1)),
     key="inspector.panes",
@@ -54,23 +53,26 @@ count = count_column.segmented_control(
     persist_state="session",
 )
 marks = inspector.evidence_options(workbench)
-marked = evidence_column.selectbox(
+marked = toolbar.selectbox(
     "Evidence to mark",
     [None, *marks],
     format_func=lambda choice: marks[choice] if choice else "none",
     key="inspector.evidence",
     persist_state="session",
     help="Passages that answer a question of a question set; underlined in the text.",
+    width=240,
 )
-wanted = search_column.text_input(
+wanted = toolbar.text_input(
     "Search the text",
     key="inspector.search",
     persist_state="session",
     placeholder="any words",
+    width=200,
 )
 evidence = inspector.evidence(workbench, document.document_id, marked)
 matches = inspector.matches(document.text, wanted)
-together = scroll_column.toggle(
+next_place = toolbar.container(width="content")
+together = toolbar.toggle(
     "Sync", True, help="Scroll all columns together.", key="inspector.together", persist_state="session"
 )
 
@@ -83,7 +85,7 @@ if len(document.text) > WINDOW:
 def make_pane(number: int, start: StrategySpec) -> Pane | None:
     """The pickers of one column and its chunks; None, with the reason shown, when there are none."""
     try:
-        spec = forms.spec_picker(workbench, inspector.pane_key(number), start)
+        spec = forms.spec_picker(workbench, inspector.pane_key(number), start, narrow=count > 2)
     except UserError as error:
         st.error(plain(error.message), icon=":material/error:")
         return None
@@ -113,7 +115,7 @@ inspector.adopt_chunk(panes)
 st.session_state.pop(inspector.MOVED, None)
 
 places = inspector.places_of_disagreement(panes)
-next_column.button(
+next_place.button(
     "Next difference",
     on_click=inspector.to_next_place,
     disabled=not places,
@@ -121,7 +123,6 @@ next_column.button(
     key="inspector.next",
     icon=":material/compare_arrows:",
     help="Scroll to the next place where one strategy cuts and another does not.",
-    width="stretch",
 )
 turn = st.session_state.get(inspector.PLACE, -1)
 difference = Reveal(places[turn % len(places)], turn) if places and turn >= 0 else None
@@ -419,5 +420,7 @@ with guard():
                 key="inspector.export.csv",
                 icon=":material/download:",
             )
-        st.caption("The code that makes these chunks again:")
+        st.caption(
+            "The code that makes these chunks again. It opens the data folder, which the app holds: stop the app before."
+        )
         st.code(exports.code(pane.chunk_set), language="python")

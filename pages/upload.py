@@ -141,7 +141,7 @@ def structure(document: Document) -> None:
     st.dataframe(
         rows,
         hide_index=True,
-        height=420,
+        height=420 if len(rows) > 11 else "content",
         alt="Tree of the document with tokens per part",
         column_config={
             "part": st.column_config.TextColumn("Part", width="large"),
@@ -231,7 +231,7 @@ names = {
     each.question_set_id: f"{each.name} ({counted(each.question_count, 'question')}, {each.created_at:%Y-%m-%d %H:%M})"
     for each in sets
 }
-picker, drafting = st.columns([3, 2], vertical_alignment="bottom")
+picker, drafting = st.columns([3, 2], vertical_alignment="bottom") if sets else [st.container()] * 2
 if drafting.button(
     "Draft questions from the chosen document",
     key="upload.draft",

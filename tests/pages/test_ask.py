@@ -66,6 +66,19 @@ def test_two_strategies_answer_and_are_stored(open_page: Open, law: str, workben
     assert list(app.dataframe[0].value.columns[:2]) == ["place", "evidence"]
 
 
+def test_hits_name_their_document_where_there_are_several(open_page: Open, law: str, workbench: Workbench) -> None:
+    alone = ask(open_page("ask", {"ask.strategies": ["paragraph"], "ask.documents": [law]}), QUESTION)
+    assert not any("law" in expander.label for expander in alone.expander)
+    other = workbench.add_document(LAW.replace("300", "500").encode(), "decree.md").document.document_id
+    try:
+        both = ask(open_page("ask", {"ask.strategies": ["paragraph"]}), QUESTION)
+        labels = " ".join(expander.label for expander in both.expander)
+        assert "law" in labels
+        assert "decree" in labels
+    finally:
+        workbench.delete_document(other)
+
+
 def test_a_link_opens_the_answers_in_another_session(open_page: Open, law: str) -> None:
     first = ask(open_page("ask"), QUESTION)
     again = open_page("ask", request=first.query_params["request"])
