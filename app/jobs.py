@@ -41,12 +41,22 @@ def asked(job: Job) -> Progress:
     return Progress(job.progress.get("done", 0), job.progress.get("total", 0))
 
 
+def _batch(job: Job) -> Progress | None:
+    """Calls of the overnight batches that are with the provider now; None where there are none."""
+    night = stages(job).get(overnight.SPEC.label, {}).get("batch")
+    return night if night is not None and night.done < night.total else None
+
+
+def waits_for_a_batch(job: Job) -> bool:
+    return _batch(job) is not None
+
+
 def in_words(job: Job) -> str:
     """Progress, cost and time left on one line."""
     progress = asked(job)
     parts = [f"{progress.done} of {progress.total} answers" if progress.total else "getting ready"]
-    night = stages(job).get(overnight.SPEC.label, {}).get("batch")
-    if night is not None and night.done < night.total:
+    night = _batch(job)
+    if night is not None:
         parts.append(f"{night.done} of {night.total} calls of the overnight batches")
     if job.progress.get("eta_seconds") is not None:
         parts.append(f"about {left_in_words(job.progress['eta_seconds'])} left")

@@ -108,6 +108,11 @@ def watch(workbench: Workbench, job_id: str) -> None:
                     "answered": st.column_config.ProgressColumn("answered", format="percent", min_value=0, max_value=1)
                 },
             )
+        if jobs.waits_for_a_batch(job):
+            st.caption(
+                "The provider takes up to a day for each stage, answers and then verdicts; it is asked every "
+                f"{workbench.settings.batch_poll_seconds:g} s. You may leave this page, and a stopped app goes on where it was."
+            )
         for label, reason in job.progress.get("errors", {}).items():
             st.error(plain(f"{label}: {reason}"), icon=":material/error:")
         if job.cancel_requested:
