@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from engine import processes, tokens
@@ -147,12 +148,19 @@ def _read_all(files: Iterator[FileRead], settings: Settings) -> Iterator[FileRea
                 # What is logged meanwhile belongs to the request that asked.
                 ahead.append(threads.submit(copy_context().run, _read_one, file, settings))
                 if len(ahead) > processes.MOST:
-                    yield ahead.popleft().result()
+                    yield _dated(ahead.popleft().result())
             while ahead:
-                yield ahead.popleft().result()
+                yield _dated(ahead.popleft().result())
         finally:
             for future in ahead:
                 future.cancel()
+
+
+def _dated(read: FileRead) -> FileRead:
+    """As of now: lists of documents are in the order of their dates, which is that of the files and not how fast each was read."""
+    if read.document is None:
+        return read
+    return replace(read, document=read.document.model_copy(update={"created_at": datetime.now(UTC)}))
 
 
 def _read_one(file: FileRead, settings: Settings) -> FileRead:

@@ -162,6 +162,26 @@ def test_several_files_are_read_at_once_and_come_in_order(monkeypatch: pytest.Mo
     assert first.seconds > 0
 
 
+def test_files_are_dated_in_their_order_and_not_as_fast_as_they_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "MOST", 2)
+    last_read = threading.Event()
+    real = documents.read_document
+
+    def read(data: bytes, name: str, settings: Settings) -> Document:
+        if name == "a.txt":
+            last_read.wait(60)
+        document = real(data, name, settings)
+        if name == "b.txt":
+            last_read.set()
+        return document
+
+    monkeypatch.setattr(documents, "read_document", read)
+    found = list(read_many(zipped({"a.txt": "one", "b.txt": "two"}), "all.zip", SETTINGS))
+    dates = [each.document.created_at for each in found if each.document is not None]
+    assert len(dates) == 2
+    assert dates[0] <= dates[1]
+
+
 def test_whoever_stops_taking_files_leaves_the_rest_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "MOST", 2)
     begun: list[str] = []
