@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app import money
+from app.states import guard
 from app.text import plain
 from engine import Workbench
 from engine.bench import overnight
@@ -87,6 +88,7 @@ def chip(workbench: Workbench) -> None:
     jobs = workbench.jobs()
 
     @st.fragment(run_every=2.0 if jobs else None)
+    @guard()
     def running() -> None:
         left = workbench.jobs()
         if jobs and not left:

@@ -17,7 +17,10 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def guard() -> Iterator[None]:
-    """Show a UserError in words, and any other error as one line with its id; the rest of the page goes on."""
+    """Show a UserError in words, and any other error as one line with its id; the rest of the page goes on.
+
+    Also a decorator, for what runs apart from its page: fragments and dialogs.
+    """
     try:
         yield
     except UserError as error:

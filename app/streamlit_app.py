@@ -72,5 +72,5 @@ with st.sidebar:
         jobs.chip(workbench)
     reconnect.watch()
 
-with pace.first():
+with guard(), pace.first():
     page.run()

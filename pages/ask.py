@@ -118,6 +118,7 @@ def watch(live: LiveAsk) -> None:
     """The answers as they are written."""
 
     @st.fragment(run_every=0.4)
+    @guard()
     def columns_live() -> None:
         if live.done:
             st.rerun()
@@ -199,6 +200,7 @@ if any(query.retrieved for query in queries):
 
 
 @st.dialog("Add to a question set")
+@guard()
 def add_question(sets: dict[str, str]) -> None:
     target = st.selectbox("Question set", list(sets), format_func=lambda each: sets[each])
     text = st.text_input("Question", queries[0].question)

@@ -92,6 +92,7 @@ def watch(workbench: Workbench, job_id: str) -> None:
     fixed = not sharing.may_change(workbench, "experiment", job_id)
 
     @st.fragment(run_every=1.0)
+    @guard()
     def running() -> None:
         job = workbench.job(job_id)
         if job.state not in jobs.RUNNING:
@@ -122,6 +123,7 @@ def watch(workbench: Workbench, job_id: str) -> None:
             st.rerun(scope="fragment")
 
     @st.fragment(run_every=4.0)
+    @guard()
     def partial() -> None:
         experiment = results.partial(workbench, job_id)
         metrics = results.headline_metrics(experiment)

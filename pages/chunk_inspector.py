@@ -225,6 +225,7 @@ def detail(pane: Pane) -> None:
 
 
 @st.fragment
+@guard()
 @pace.first()
 def texts_and_detail() -> None:
     """The texts with their chunks, and the chosen chunk. A click draws only this part again."""

@@ -60,6 +60,7 @@ def delete(experiment_id: str) -> None:
 
 
 @st.dialog("Delete this experiment?")
+@guard()
 def confirm_deletion(summary: ExperimentSummary) -> None:
     st.text(f"{summary.name}: its answers and results are removed. Documents, questions and the index stay.")
     if st.button(

@@ -111,6 +111,7 @@ def delete(document_id: str) -> None:
 
 
 @st.dialog("Delete this document?")
+@guard()
 def confirm_deletion(deletion: Deletion) -> None:
     st.text(f"{deletion.document.name} and its original are removed.")
     st.text(
@@ -357,6 +358,7 @@ def choose_copy(question_set_id: str, quote: uploads.RepeatedQuote, copy: int | 
 
 
 @st.dialog("Delete this question set?")
+@guard()
 def confirm_set_deletion(question_set_id: str, name: str) -> None:
     st.text(f"{name} is removed. Experiments that used it keep their own copy of the questions.")
     if st.button(

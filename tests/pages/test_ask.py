@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import answers
 from engine import Workbench
+from engine.errors import StoreUnavailable
 from engine.records import Query
 from tests.pages.conftest import Open, words
 
@@ -77,6 +78,33 @@ def test_hits_name_their_document_where_there_are_several(open_page: Open, law: 
         assert "decree" in labels
     finally:
         workbench.delete_document(other)
+
+
+def test_what_stops_a_page_is_told_in_words_and_a_bug_in_one_line(
+    open_page: Open, law: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = open_page("ask")
+
+    def down(_: Workbench) -> None:
+        raise StoreUnavailable("The database does not answer. Nothing was lost. Try again.")
+
+    monkeypatch.setattr(Workbench, "question_sets", down)
+    app.run()
+    assert [error.value.replace("\\", "") for error in app.error] == [
+        "The database does not answer. Nothing was lost. Try again."
+    ]
+    assert not app.exception
+
+    def broken(_: Workbench) -> None:
+        raise RuntimeError("a secret of the document")
+
+    monkeypatch.setattr(Workbench, "question_sets", broken)
+    app.run()
+    assert len(app.error) == 1
+    assert app.error[0].value.startswith("Something went wrong in Chunkscope.")
+    assert "secret" not in words(app)
+    assert not app.exception
+    caplog.clear()
 
 
 def test_a_link_opens_the_answers_in_another_session(open_page: Open, law: str) -> None:

@@ -287,6 +287,21 @@ def test_a_night_waits_for_a_chat_model(open_page: Open, experiment: Experiment)
     assert open_page("benchmark").toggle(key="benchmark.batch").disabled
 
 
+def test_a_run_whose_job_is_gone_is_told_in_words(
+    open_page: Open, workbench: Workbench, experiment: Experiment
+) -> None:
+    store, lost = workbench._store, "lost-job"
+    begun = {"experiment_id": lost, "status": "running", "finished_at": None, "statistics": None}
+    store.create_experiment(experiment.model_copy(update={**begun, "results": (), "cells": ()}))
+    try:
+        app = open_page("benchmark", experiment=lost)
+        assert len(app.error) == 1
+        assert "lost-job" in app.error[0].value.replace("\\", "")
+    finally:
+        store.finish_experiment(lost, "failed", "Gone.")
+        workbench.delete_experiment(lost)
+
+
 def test_a_run_that_broke_off_says_what_its_conclusion_rests_on(
     open_page: Open, workbench: Workbench, experiment: Experiment
 ) -> None:
