@@ -44,16 +44,18 @@ def receive(workbench: Workbench, files: Sequence[UploadedFile]) -> None:
     fresh = [file for file in files if file.file_id not in known]
     if fresh:
         bar = st.progress(0.0)
-        with ThreadPoolExecutor(processes.MOST, "upload") as threads:
-            becoming = [threads.submit(copy_context().run, _store, workbench, file) for file in fresh]
-            try:
-                for number, (file, outcomes) in enumerate(zip(fresh, becoming, strict=True)):
-                    bar.progress(number / len(fresh), text=f"Reading {plain(file.name)}, {number + 1} of {len(fresh)}")
+        threads = ThreadPoolExecutor(processes.MOST, "upload")
+        becoming = [threads.submit(copy_context().run, _store, workbench, file) for file in fresh]
+        try:
+            for number, (file, outcomes) in enumerate(zip(fresh, becoming, strict=True)):
+                bar.progress(number / len(fresh), text=f"Reading {plain(file.name)}, {number + 1} of {len(fresh)}")
+                outcomes.result()
+        finally:
+            # Whoever leaves the page does not wait for files that nobody has begun to read; those begun are stored, and known as stored.
+            threads.shutdown(cancel_futures=True)
+            for file, outcomes in zip(fresh, becoming, strict=True):
+                if not outcomes.cancelled() and outcomes.exception() is None:
                     known[file.file_id] = [asdict(each) for each in outcomes.result()]
-            finally:
-                # Whoever leaves the page does not wait for files that nobody has begun to read.
-                for outcomes in becoming:
-                    outcomes.cancel()
         bar.empty()
         st.rerun()
     for gone in set(known) - {file.file_id for file in files}:
