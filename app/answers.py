@@ -34,6 +34,10 @@ def answer(query: Query) -> None:
     st.caption("extractive, no LLM" if query.answer_kind == "extractive" else plain(query.model or ""))
     with st.container(border=True):
         st.text(query.answer if query.answered else "The documents do not answer this.")
+    if query.answer_kind == "extractive" and not query.answered:
+        st.caption(
+            "No sentence found is close enough to the question. A chat model may still read an answer out of the text."
+        )
     if query.answered and not any(citation.span for citation in query.citations):
         st.warning("No quote of this answer was found in the retrieved text.", icon=":material/link_off:")
     with st.container(horizontal=True):

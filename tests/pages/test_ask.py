@@ -80,6 +80,12 @@ def test_hits_name_their_document_where_there_are_several(open_page: Open, law: 
         workbench.delete_document(other)
 
 
+def test_an_extractive_answer_that_is_none_says_why(open_page: Open, law: str) -> None:
+    app = ask(open_page("ask", {"ask.strategies": ["sentence"]}), "zebra giraffe savannah")
+    assert "The documents do not answer this." in words(app)
+    assert "No sentence found is close enough to the question." in words(app)
+
+
 def test_what_stops_a_page_is_told_in_words_and_a_bug_in_one_line(
     open_page: Open, law: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
