@@ -30,7 +30,7 @@ IDLE_SECONDS = 120.0
 NOT_ASKED_AGAIN = IDLE_SECONDS - 20
 """Seconds after which an idle process is replaced rather than asked, so that no request meets one that is just ending itself."""
 LONGEST = 120.0
-"""Seconds one request may take, and one more for every `PER_SECOND` characters: a hundred times what cutting or measuring takes on a free core."""
+"""Seconds one request may take, and one more for every `PER_SECOND` characters: a hundred times what cutting or measuring mostly takes on a free core."""
 PER_SECOND = 20_000
 _TRIES = 2
 _MEASURES = TypeAdapter(dict[str, float])
@@ -49,7 +49,15 @@ class Cutter:
         if size is None:
             size = processes.MOST if processes.MOST > 1 else 0
         self._left = here_first
-        self._pool = processes.Pool(size, lambda: _Worker(command)) if size else None
+        self._closed = closed = threading.Event()
+
+        def start() -> _Worker:
+            # Whoever waited for a process while all were ended must not start another one.
+            if closed.is_set():
+                raise processes.NotStarted
+            return _Worker(command)
+
+        self._pool = processes.Pool(size, start) if size else None
         self._lock = threading.Lock()
         self._names: weakref.WeakKeyDictionary[Source, str] = weakref.WeakKeyDictionary()
         self._numbers = itertools.count()
@@ -76,6 +84,7 @@ class Cutter:
 
     def close(self) -> None:
         """Ends the processes. What is asked for later is done here."""
+        self._closed.set()
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
@@ -104,6 +113,8 @@ class Cutter:
                 _log.error("a process took too long to %s a document and was ended; the app does it", task)
                 return None
             except processes.NotStarted:
+                if pool is not self._pool:
+                    return None
                 _log.warning("no process for cutting could be started; documents are cut in the app for now")
                 with self._lock:
                     self._left = HERE_FIRST

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,6 +99,36 @@ def test_a_process_that_starts_while_the_pool_is_closed_ends_with_its_request(tm
         go_on.touch()
         assert cutting.result().chunks
     assert not is_there(int(starting.read_text()))
+
+
+def test_whoever_waits_for_a_process_while_all_are_ended_starts_none(
+    tmp_path: Path, manual: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    at_work = tmp_path / "at-work"
+    program = (
+        "import os\nfrom pathlib import Path\nfrom engine.processes import begin, receive\nsrc, out = begin()\n"
+        f"path = Path({str(at_work)!r})\nfirst = not path.exists()\nwith path.open('a') as file:\n    print(os.getpid(), file=file)\n"
+        "receive(src)\nreceive(src)\nif first: receive(src)"
+    )
+    beside = Cutter(1, here_first=0, command=(sys.executable, "-c", program))
+    pool = beside._pool
+    assert pool is not None
+    waiting: list[str] = []
+    take = pool.process
+
+    def process(*suits: Any) -> Any:
+        waiting.append("")
+        return take(*suits)
+
+    pool.process = process  # type: ignore[method-assign]
+    with ThreadPoolExecutor(2) as threads:
+        cutting = [threads.submit(beside.cut, manual, SPEC, Models()) for _ in range(2)]
+        wait_until(lambda: len(waiting) == 2 and at_work.exists() and at_work.read_text() != "")
+        beside.close()
+        assert all(each.result().chunks for each in cutting)
+    assert len(at_work.read_text().split()) == 1
+    assert pool.process_ids() == ()
+    assert not caplog.records
 
 
 def test_a_process_that_another_thread_has_stopped_counts_as_ended() -> None:
