@@ -10,7 +10,7 @@ import streamlit as st
 from app import money, trust
 from app.overlay import WINDOW, Reveal, overlay
 from app.states import guard, show_error
-from app.text import counted, plain, shortened
+from app.text import counted, isolated, plain, shortened
 from engine import Workbench
 from engine.judge.scores import MEASURES
 from engine.models import Span
@@ -79,7 +79,7 @@ def hits(query: Query) -> None:
         place = shortened(hit.chunk.heading_path[-1] if hit.chunk.heading_path else hit.chunk.document_name, 48)
         if several and hit.chunk.heading_path:
             place = f"{shortened(hit.chunk.document_name, 32)}: {place}"
-        with st.expander(f"**{hit.rank}** {plain(place)} · {hit.score:.3f}"):
+        with st.expander(f"**{hit.rank}** {isolated(plain(place))} · {hit.score:.3f}"):
             _hit(query, hit)
 
 

@@ -15,7 +15,12 @@ HERE = Path(__file__).resolve().parent
 PAGES = HERE.parent / "pages"
 
 st.set_page_config(page_title="Chunkscope", page_icon=(HERE / "icon.svg").as_posix(), layout="wide")
-st.html("<style>.stMainBlockContainer { padding: 3.5rem 3rem 4rem; }</style>")
+# Lines of a document, an answer or a question run in the direction of their own script.
+st.html(
+    "<style>.stMainBlockContainer { padding: 3.5rem 3rem 4rem; } "
+    ".stText > span { flex: 1; } "
+    ".stText > span, .stCode code, textarea, .stTextInput input { unicode-bidi: plaintext; text-align: start; }</style>"
+)
 sign_in.require()
 
 page = st.navigation(

@@ -18,6 +18,11 @@ def plain(text: str) -> str:
     return _PUNCTUATION.sub(r"\\\1", joined)
 
 
+def isolated(text: str) -> str:
+    """The text with invisible marks around it, so that words written from right to left do not turn what follows on the line."""
+    return f"\u2068{text}\u2069"
+
+
 def shortened(text: str, limit: int = 90) -> str:
     """The beginning of a text on one line."""
     line = " ".join(text.split())

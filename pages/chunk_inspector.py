@@ -39,6 +39,9 @@ current = state.chosen_document(workbench.documents())
 if current is None:
     no_documents("The Chunk Inspector")
 document: Document = workbench.document(current.document_id)
+if not document.text:
+    st.info(plain(f"{document.name} holds no text, so there is nothing to cut."))
+    st.stop()
 
 found = inspector.start_specs(workbench)
 if "inspector.panes" not in st.session_state:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import pytest
 from markdown_it import MarkdownIt
 
-from app.text import counted, plain, shortened
+from app.text import counted, isolated, plain, shortened
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -43,3 +44,8 @@ def test_words() -> None:
     assert counted(1200, "match", "matches") == "1,200 matches"
     assert shortened("one\n two", 20) == "one two"
     assert shortened("a long line of words", 10) == "a long li…"
+
+
+def test_words_from_right_to_left_are_closed_off_from_the_rest_of_the_line() -> None:
+    marks = [unicodedata.bidirectional(letter) for letter in isolated("نص")]
+    assert marks == ["FSI", "AL", "AL", "PDI"]

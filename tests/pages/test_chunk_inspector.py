@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+
+import docx
 import pytest
 
 from app import families
@@ -119,6 +122,19 @@ def test_the_recommendation_can_be_shown(open_page: Open, law: str, workbench: W
     app.button(key="inspector.recommended").click().run()
     advice = workbench.recommended(law)
     assert app.selectbox(key="inspector.0.strategy").value == advice.spec.strategy_name
+
+
+def test_a_document_without_text_has_nothing_to_cut(open_page: Open, workbench: Workbench) -> None:
+    buffer = io.BytesIO()
+    docx.Document().save(buffer)
+    empty = workbench.add_document(buffer.getvalue(), "empty.docx").document
+    assert empty.token_count == 0
+    try:
+        app = open_page("chunk_inspector", document=empty.document_id)
+        assert "empty.docx holds no text, so there is nothing to cut." in words(app).replace("\\", "")
+        assert "inspector.0.strategy" not in [box.key for box in app.selectbox]
+    finally:
+        workbench.delete_document(empty.document_id)
 
 
 def test_a_preset_sets_the_sizes(open_page: Open, law: str) -> None:
