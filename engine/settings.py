@@ -157,7 +157,7 @@ class Settings(BaseSettings):
         None,
         ge=0,
         le=64,
-        description="Most processes in which documents are cut and cuts measured for an index or a benchmark, started once there is much to cut, about 130 MB each; 0: that is done in the app. Default: one per core, at most 4, and 0 on a single core.",
+        description="Most processes in which documents are cut and cuts measured for an index or a benchmark, started once there is much to cut, 130 to 270 MB each and more with documents of many MB; 0: that is done in the app. Default: one per core, at most 4, and 0 on a single core.",
     )
     queue_limit: int = Field(100, ge=1, description="Most benchmarks that wait or run at once.")
     spend_per_day_usd: float | None = Field(
