@@ -19,7 +19,8 @@ st.set_page_config(page_title="Chunkscope", page_icon=(HERE / "icon.svg").as_pos
 st.html(
     "<style>.stMainBlockContainer { padding: 3.5rem 3rem 4rem; } "
     ".stText > span { flex: 1; } "
-    ".stText > span, .stCode code, textarea, .stTextInput input { unicode-bidi: plaintext; text-align: start; }</style>"
+    ".stTextInput input { unicode-bidi: plaintext; text-align: left; } "
+    ".stText > span, .stCode code, textarea { unicode-bidi: plaintext; text-align: start; }</style>"
 )
 sign_in.require()
 

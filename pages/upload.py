@@ -100,7 +100,10 @@ st.dataframe(
     selection_mode="single-row",
     key="upload.table",
     alt="Documents with their tokens, headings, tables, structure, kept text and warnings",
-    column_config={"added": st.column_config.DatetimeColumn("added", format="YYYY-MM-DD HH:mm")},
+    column_config={
+        "tokens": st.column_config.NumberColumn("tokens", format="localized"),
+        "added": st.column_config.DatetimeColumn("added", format="YYYY-MM-DD HH:mm"),
+    },
 )
 
 
@@ -232,8 +235,9 @@ names = {
     each.question_set_id: f"{each.name} ({counted(each.question_count, 'question')}, {each.created_at:%Y-%m-%d %H:%M})"
     for each in sets
 }
-picker, drafting = st.columns([3, 2], vertical_alignment="bottom") if sets else [st.container()] * 2
-if drafting.button(
+row = st.container(horizontal=True, vertical_alignment="bottom")
+picker = row.container(width=520) if sets else row
+if row.button(
     "Draft questions from the chosen document",
     key="upload.draft",
     icon=":material/edit_note:",
