@@ -192,7 +192,9 @@ def conclusion(experiment: Experiment) -> None:
 def heat(experiment: Experiment) -> None:
     metrics = results.headline_metrics(experiment)
     if not metrics:
-        st.info("No question was scored on any metric. The questions have no evidence that was found in the documents.")
+        lost = not any(question.gold for question in experiment.questions)
+        reason = " The questions have no evidence that was found in the documents." if lost else ""
+        st.info(f"No question was scored on any metric.{reason}")
         return
     st.subheader("Strategies by metric")
     st.caption("Darker is better within a column. Click a cell to compare on that metric and look into that strategy.")

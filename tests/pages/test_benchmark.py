@@ -287,6 +287,26 @@ def test_a_night_waits_for_a_chat_model(open_page: Open, experiment: Experiment)
     assert open_page("benchmark").toggle(key="benchmark.batch").disabled
 
 
+@pytest.mark.parametrize(("evidence", "blamed"), [(True, False), (False, True)])
+def test_missing_evidence_is_named_as_the_reason_only_where_it_is_missing(
+    open_page: Open, workbench: Workbench, experiment: Experiment, evidence: bool, blamed: bool
+) -> None:
+    store, bare = workbench._store, f"bare-{evidence}"
+    questions = experiment.questions
+    if not evidence:
+        questions = tuple(question.model_copy(update={"evidence": ()}) for question in questions)
+    begun = {"experiment_id": bare, "status": "running", "finished_at": None, "statistics": None}
+    store.create_experiment(experiment.model_copy(update={**begun, "questions": questions, "results": (), "cells": ()}))
+    store.add_results(bare, [result.model_copy(update={"metrics": ()}) for result in experiment.results[:2]])
+    store.finish_experiment(bare, "cancelled")
+    try:
+        said = words(open_page("benchmark", experiment=bare))
+        assert "No question was scored on any metric." in said
+        assert ("no evidence that was found" in said) is blamed
+    finally:
+        workbench.delete_experiment(bare)
+
+
 def test_a_run_whose_job_is_gone_is_told_in_words(
     open_page: Open, workbench: Workbench, experiment: Experiment
 ) -> None:
