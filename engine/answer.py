@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.errors import CallCause, ModelCallFailed
+from engine.lexical import words
 from engine.models import Document, Span
 from engine.prompts import prompt
 from engine.providers.base import ChatReply, ChatRequest, Embedder, Vectors
@@ -27,8 +28,6 @@ SENTENCES_KEPT = 20_000
 
 EXTRACTIVE_FLOOR = 0.25
 """Least cosine between question and best sentence. Below it the extractive answer is "the documents do not answer this"."""
-
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +184,8 @@ def extractive(
     vectors = known.of([s.text for s in sentences], embedder)
     target = embedder.embed([question], kind="query").vectors[0]
     cosine = vectors @ target
-    words = set(_WORD.findall(question.lower()))
-    shared = np.array([len(words & set(_WORD.findall(s.text.lower()))) / max(1, len(words)) for s in sentences])
+    asked = set(words(question))
+    shared = np.array([len(asked & set(words(s.text))) / max(1, len(asked)) for s in sentences])
     score = (cosine + shared) / 2
     order = sorted(range(len(sentences)), key=lambda i: (-score[i], sentences[i].rank, sentences[i].span))
     best = order[:EXTRACTIVE_SENTENCES]
@@ -207,7 +206,7 @@ def _sentences(hit: RetrievedChunk) -> list[_Sentence]:
     for span in sentence_spans(hit.delivered_text):
         raw = span.slice(hit.delivered_text)
         text = raw.strip()
-        if len(_WORD.findall(text)) < 3:
+        if len(words(text)) < 3:
             continue
         start = delivered.start + span.start + len(raw) - len(raw.lstrip())
         found.append(

@@ -181,7 +181,8 @@ def conclusion(experiment: Experiment) -> None:
     found = results.statistics(experiment)
     with st.container(border=True):
         st.markdown("**What may be concluded**")
-        if found.verdict is not None and found.verdict.proposal is not None:
+        # A winner is named by the first words of the recommendation.
+        if found.verdict is not None and found.verdict.proposal is not None and found.verdict.kind != "winner":
             st.markdown(f":material/arrow_forward: **Take {plain(found.verdict.proposal)}**")
         st.text(found.recommendation or "Nothing can be concluded yet.")
         left_out = results.left_out(experiment)

@@ -54,5 +54,5 @@ def _print(query: Query) -> None:
     )
     console.print(escape(text or ""), highlight=False)
     for hit in query.retrieved:
-        place = " > ".join(hit.chunk.heading_path) or hit.chunk.document_name
+        place = " > ".join((hit.chunk.document_name, *hit.chunk.heading_path))
         console.print(f"  {hit.rank}. {hit.score:.3f} {escape(place)}", style="dim", highlight=False)

@@ -81,9 +81,13 @@ def _add(options: argparse.Namespace) -> int:
                     say(file.error)
                 elif file.added is not None and not options.json:
                     print(file.added.document.document_id, file.added.document.name, sep="\t")
+    failed = [{"path": file.path, "error": file.error} for file in files if file.error is not None]
     if options.json:
-        print_json([file.added for file in files if file.added is not None])
-    return OK if any(file.added for file in files) else FAILED
+        added = [{"document": file.added.document, "existed": file.added.existed} for file in files if file.added]
+        print_json({"added": added, "failed": failed})
+    elif failed and len(failed) < len(files):
+        say(f"{len(files) - len(failed)} of {len(files)} files are stored.")
+    return FAILED if failed or not files else OK
 
 
 def _list(options: argparse.Namespace) -> None:

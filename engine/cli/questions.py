@@ -102,7 +102,7 @@ def _validate(options: argparse.Namespace) -> int:
         print(f"{each.severity}\t{about}\t{each.message}")
     quotes = [evidence for question in question_set.questions for evidence in question.evidence]
     found = sum(bool(evidence.gold) for evidence in quotes)
-    say(f"{len(texts)} questions, {found} of {len(quotes)} quotes found, {errors} errors. Stored as {set_id}.")
+    say(f"Questions: {len(texts)}. Quotes found: {found} of {len(quotes)}. Errors: {errors}. Stored as {set_id}.")
     return NO if errors else OK
 
 

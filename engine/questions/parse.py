@@ -52,15 +52,20 @@ def load(data: bytes, name: str) -> QuestionSet:
     if ending in ("jsonl", "ndjson"):
         return parse_rows(_json_lines(text, name), name)
     if ending == "csv":
-        return parse_rows(_csv_rows(text, name), name)
+        return _parsed(_csv_rows(text, name), name)
     if ending == "json" or text.lstrip()[:1] in ("[", "{"):
         title, rows = _json_rows(text, name)
         return parse_rows(rows, title)
-    return parse_rows(_csv_rows(text, name), name)
+    return _parsed(_csv_rows(text, name), name)
 
 
 def parse_rows(rows: Sequence[Any], name: str) -> QuestionSet:
     """A question set from rows with the fields of `FIELDS`. Row numbers in errors count from 1. Raises BadQuestionSet."""
+    return _parsed(dict(enumerate(rows, start=1)), name)
+
+
+def _parsed(rows: Mapping[int, Any], name: str) -> QuestionSet:
+    """`rows`: by the numbers that errors name them by."""
     if not rows:
         raise BadQuestionSet(
             f"{name} holds no questions. Nothing was stored. Add at least one with the field `question`."
@@ -70,8 +75,8 @@ def parse_rows(rows: Sequence[Any], name: str) -> QuestionSet:
         raise BadQuestionSet(
             f"{name} holds {len(rows):,} questions, more than the {MAX_QUESTIONS:,} allowed. Nothing was stored. Split the file."
         )
-    questions = [_question(row, number, name) for number, row in enumerate(rows, start=1)]
-    questions = _with_ids(questions, name)
+    questions = [_question(row, number, name) for number, row in rows.items()]
+    questions = _with_ids(dict(zip(rows, questions, strict=True)), name)
     content = [question.model_dump(mode="json") for question in questions]
     set_id = ids.digest("question set", name, ids.canonical_json(content))
     return QuestionSet(question_set_id=set_id, name=name, questions=tuple(questions), created_at=datetime.now(UTC))
@@ -147,33 +152,36 @@ def _json_lines(text: str, name: str) -> list[Any]:
     return rows
 
 
-def _csv_rows(text: str, name: str) -> list[dict[str, Any]]:
-    """Rows of a CSV file with a header line; comma, semicolon or tab, whichever the header uses. Empty cells are absent fields."""
+def _csv_rows(text: str, name: str) -> dict[int, dict[str, Any]]:
+    """Rows of a CSV file with a header line; comma, semicolon or tab, whichever the header uses. Empty cells are absent fields.
+
+    By the numbers a spreadsheet gives them: the header is row 1, and blank rows count.
+    """
     header = re.split(r"[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0]
     delimiter = max(",;\t", key=header.count)
-    reader = csv.reader(io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=delimiter, strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
-        lines = [line for line in reader if any(cell.strip() for cell in line)]
+        lines = [(number, line) for number, line in enumerate(reader, start=1) if any(cell.strip() for cell in line)]
     except csv.Error as error:
         raise BadQuestionSet(
             f"{name} is not valid CSV, near line {reader.line_num}: {error}. Nothing was stored."
         ) from None
     if not lines:
         raise BadQuestionSet(f"{name} has no header line and no questions. Nothing was stored.")
-    fields = [cell.strip().lower() for cell in lines[0]]
+    fields = [cell.strip().lower() for cell in lines[0][1]]
     twice = sorted(field for field, count in Counter(fields).items() if field and count > 1)
     if twice:
         raise BadQuestionSet(
             f"{name} has the column `{_shown(twice[0])}` twice. Nothing was stored. Remove one of them."
         )
-    rows = []
-    for number, line in enumerate(lines[1:], start=1):
+    rows = {}
+    for number, line in lines[1:]:
         if len(line) > len(fields):
             raise BadQuestionSet(
                 f"{name}, row {number} has {len(line)} cells and the header {len(fields)}. Nothing was stored. Quote cells that contain '{delimiter}'."
             )
         cells = dict(zip(fields, line, strict=False))
-        rows.append({field: _cell(field, cell) for field, cell in cells.items() if field and cell.strip()})
+        rows[number] = {field: _cell(field, cell) for field, cell in cells.items() if field and cell.strip()}
     return rows
 
 
@@ -305,11 +313,11 @@ def question_id(question: Question) -> str:
     return ids.digest("question", question.question, question.answer or "", ids.canonical_json(quotes))[:16]
 
 
-def _with_ids(questions: Sequence[Question], name: str) -> list[Question]:
+def _with_ids(questions: Mapping[int, Question], name: str) -> list[Question]:
     """Questions without an id get one from their content, so it is the same whatever their order; the n-th equal one is told apart by n."""
     seen: Counter[str] = Counter()
     completed = []
-    for number, question in enumerate(questions, start=1):
+    for number, question in questions.items():
         if question.question_id:
             if seen[question.question_id]:
                 raise BadQuestionSet(

@@ -407,7 +407,10 @@ def _conclusion(statistics: Statistics | None) -> dict[str, Any]:
     if statistics is None:
         return {"statistics": None, "headline": ""}
     sentence, period, _ = statistics.recommendation.partition(". ")
-    return {"statistics": pack(statistics.model_dump_json()), "headline": column(sentence + period.strip())}
+    headline, verdict = sentence + period.strip(), statistics.verdict
+    if verdict is not None and verdict.proposal is not None and verdict.kind != "winner":
+        headline += f" Take {verdict.proposal}."
+    return {"statistics": pack(statistics.model_dump_json()), "headline": column(headline)}
 
 
 def _summary_of(row: Row[Any]) -> ExperimentSummary:

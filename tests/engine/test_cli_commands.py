@@ -80,9 +80,16 @@ def test_documents_are_added_listed_shown_and_deleted(anywhere: Run, law: Path, 
     law.rename(folder / "law.md")
     (folder / "broken.docx").write_bytes(b"no zip")
     code, out, err = anywhere("documents", "add", folder)
-    assert code == 0
+    assert code == 1, "a script has to hear of the file that is missing"
     ((document_id, name),) = rows(out)
     assert (name, "broken.docx" in err) == ("law.md", True)
+    assert err.endswith("1 of 2 files are stored.\n")
+    code, out, _ = anywhere("documents", "add", folder, "--json")
+    both = json.loads(out)
+    assert (code, [each["document"]["name"] for each in both["added"]]) == (1, ["law.md"])
+    assert both["added"][0]["existed"]
+    assert [each["path"] for each in both["failed"]] == ["broken.docx"]
+    assert anywhere("documents", "add", folder / "law.md")[0] == 0
     assert rows(anywhere("documents", "list")[1])[1][:2] == [document_id[:12], "law.md"]
     (listed,) = json.loads(anywhere("documents", "list", "--json")[1])
     assert listed["document_id"] == document_id
@@ -150,7 +157,7 @@ def test_question_sets_are_validated_with_an_exit_code(anywhere: Run, law: Path,
     anywhere("documents", "add", law)
     code, _, err = anywhere("questions", "validate", questions)
     assert code == 0
-    assert "1 questions, 1 of 1 quotes found, 0 errors" in err
+    assert "Questions: 1. Quotes found: 1 of 1. Errors: 0." in err
     assert rows(anywhere("questions", "list")[1])[1][1:] == ["questions.json", "1"]
     questions.write_text(json.dumps([{**FEE, "evidence": ["Nobody wrote this."]}]), encoding="utf-8")
     code, out, _ = anywhere("questions", "validate", questions, "--json")
@@ -173,7 +180,7 @@ def test_evidence_of_a_deleted_document_is_an_error(anywhere: Run, law: Path, qu
         "How high is the annual fee?",
         "Evidence 1 was not found in the text, so it does not count.",
     ]
-    assert "0 of 1 quotes found, 1 errors" in err
+    assert "Quotes found: 0 of 1. Errors: 1." in err
 
 
 def test_evidence_is_looked_for_in_the_documents_that_are_named(
@@ -183,9 +190,9 @@ def test_evidence_is_looked_for_in_the_documents_that_are_named(
     other.write_text("# Dues\n\nNothing of fees.\n", encoding="utf-8")
     anywhere("documents", "add", law, other)
     for given in (questions, "questions.json"):
-        assert "0 of 1 quotes found" in anywhere("questions", "validate", given, "--document", "other.md")[2]
+        assert "Quotes found: 0 of 1" in anywhere("questions", "validate", given, "--document", "other.md")[2]
         questions.unlink(missing_ok=True)
-    assert "1 of 1 quotes found" in anywhere("questions", "validate", "questions.json")[2]
+    assert "Quotes found: 1 of 1" in anywhere("questions", "validate", "questions.json")[2]
 
 
 def test_what_is_shared_and_no_longer_is_the_same_for_page_api_and_command_line(

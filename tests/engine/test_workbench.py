@@ -94,6 +94,26 @@ def test_one_strategy_that_lacks_its_model_leaves_the_others(workbench: Workbenc
     assert {cell.spec_id for cell in experiment.cells} == {by_name["recursive"].spec.spec_id}
 
 
+@pytest.mark.parametrize(
+    ("text", "question", "expected"),
+    [
+        ("机构应当按季度提交报告。年费为三百欧元。", "年费是多少?", "年费为三百欧元。"),
+        (
+            "報告書は四半期ごとに提出する。年会費は三百ユーロである。",
+            "年会費はいくらですか。",
+            "年会費は三百ユーロである。",
+        ),
+    ],
+)
+def test_an_extractive_answer_needs_no_spaces_between_words(
+    workbench: Workbench, text: str, question: str, expected: str
+) -> None:
+    document_id = workbench.add_document(text.encode(), "unspaced.txt").document.document_id
+    (query,) = workbench.ask(question, [workbench.spec("sentence")], [document_id])
+    assert query.answered
+    assert expected in query.answer
+
+
 def test_an_answer_is_extractive_and_cites_the_text(workbench: Workbench) -> None:
     document = workbench.add_document(LAW.encode(), "law.md").document
     (query,) = workbench.ask("How high is the annual fee?", [workbench.spec("sentence")])
@@ -220,3 +240,14 @@ def test_half_surrogate_pairs_are_replaced_in_what_people_write_and_refused_in_i
     assert [each.experiment_id for each in workbench.experiments(tag="\ud800")] == [experiment.experiment_id]
     with pytest.raises(BadRequest, match="broken character"):
         workbench.query("\ud800")
+
+
+def test_history_says_what_a_finished_benchmark_proposes(workbench: Workbench) -> None:
+    experiment = workbench.benchmark(workbench.sample_plan(workbench.load_samples()))
+    verdict = experiment.statistics.verdict if experiment.statistics is not None else None
+    assert verdict is not None
+    assert verdict.kind == "tie"
+    assert verdict.proposal is not None
+    (summary,) = workbench.experiments()
+    first = experiment.statistics.recommendation.split(". ")[0] if experiment.statistics is not None else ""
+    assert summary.headline == f"{first}. Take {verdict.proposal}."
