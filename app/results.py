@@ -106,13 +106,19 @@ def left_out(experiment: Experiment) -> str:
     whole = len(experiment.questions)
     if experiment.status != "finished" or verdict is None or verdict.n >= whole:
         return ""
-    without = sum(not question.gold for question in experiment.questions)
-    why = (
-        "no evidence for them was found in the documents"
-        if without == whole - verdict.n
-        else "not every strategy has a score for them"
-    )
-    return f"{whole - verdict.n} of {counted(whole, 'question')} take no part: {why}."
+    unanswerable = sum(not question.answerable for question in experiment.questions)
+    lost = sum(question.answerable and not question.gold for question in experiment.questions)
+    unscored = whole - verdict.n - unanswerable - lost
+    reasons = [
+        f"{number} {why}"
+        for number, why in (
+            (unanswerable, "marked as unanswerable"),
+            (lost, "without evidence that was found"),
+            (unscored, "without a score under some strategy"),
+        )
+        if number > 0
+    ]
+    return f"{whole - verdict.n} of {counted(whole, 'question')} take no part: {', '.join(reasons)}."
 
 
 def _measured_metrics(experiment: Experiment) -> list[str]:

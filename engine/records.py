@@ -310,6 +310,13 @@ class Verdict(Record):
     left_out: tuple[str, ...] = ()
     """Labels of the strategies that have no score on this metric; they take no part."""
 
+    @property
+    def choice_among_equals(self) -> str:
+        """Which of those that tie to take, and why, in short; empty where one is clearly ahead or nothing speaks for one."""
+        if self.proposal is None or self.kind == "winner":
+            return ""
+        return f"Take {self.proposal}, the {self.proposal_reason.partition(', by ')[0]}."
+
 
 class Comparison(Record):
     """One strategy against the baseline on one metric, over the questions both have scored. None: not defined for so few numbers."""

@@ -181,9 +181,8 @@ def conclusion(experiment: Experiment) -> None:
     found = results.statistics(experiment)
     with st.container(border=True):
         st.markdown("**What may be concluded**")
-        # A winner is named by the first words of the recommendation.
-        if found.verdict is not None and found.verdict.proposal is not None and found.verdict.kind != "winner":
-            st.markdown(f":material/arrow_forward: **Take {plain(found.verdict.proposal)}**")
+        if found.verdict is not None and found.verdict.choice_among_equals:
+            st.markdown(f":material/arrow_forward: **{plain(found.verdict.choice_among_equals)}**")
         st.text(found.recommendation or "Nothing can be concluded yet.")
         left_out = results.left_out(experiment)
         if left_out:

@@ -408,8 +408,8 @@ def _conclusion(statistics: Statistics | None) -> dict[str, Any]:
         return {"statistics": None, "headline": ""}
     sentence, period, _ = statistics.recommendation.partition(". ")
     headline, verdict = sentence + period.strip(), statistics.verdict
-    if verdict is not None and verdict.proposal is not None and verdict.kind != "winner":
-        headline += f" Take {verdict.proposal}."
+    if verdict is not None and verdict.choice_among_equals:
+        headline += f" {verdict.choice_among_equals}"
     return {"statistics": pack(statistics.model_dump_json()), "headline": column(headline)}
 
 

@@ -250,4 +250,7 @@ def test_history_says_what_a_finished_benchmark_proposes(workbench: Workbench) -
     assert verdict.proposal is not None
     (summary,) = workbench.experiments()
     first = experiment.statistics.recommendation.split(". ")[0] if experiment.statistics is not None else ""
-    assert summary.headline == f"{first}. Take {verdict.proposal}."
+    assert (
+        summary.headline
+        == f"{first}. Take {verdict.proposal}, the cheapest of {len(verdict.groups[0].labels)} that tie."
+    )

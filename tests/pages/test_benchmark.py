@@ -190,14 +190,20 @@ def test_short_times_are_drawn_in_milliseconds(seconds: float, unit: str, drawn:
 
 def test_questions_that_take_no_part_are_counted_with_the_reason(experiment: Experiment) -> None:
     assert results.left_out(experiment) == ""
-    lost = [
-        question.model_copy(update={"question_id": f"lost{number}", "evidence": ()})
-        for number, question in enumerate(experiment.questions[:3])
-    ]
-    more = experiment.model_copy(update={"questions": (*experiment.questions, *lost)})
-    assert results.left_out(more) == "3 of 15 questions take no part: no evidence for them was found in the documents."
-    unscored = experiment.model_copy(update={"questions": (*experiment.questions, experiment.questions[0])})
-    assert results.left_out(unscored) == "1 of 13 questions take no part: not every strategy has a score for them."
+    first = experiment.questions[0]
+    lost = [first.model_copy(update={"question_id": f"lost{number}", "evidence": ()}) for number in range(3)]
+    without = [lost[0].model_copy(update={"question_id": "without", "answerable": False})]
+    for more, reasons in (
+        (lost, "3 of 15 questions take no part: 3 without evidence that was found."),
+        ([first], "1 of 13 questions take no part: 1 without a score under some strategy."),
+        (
+            [*without, *lost, first],
+            "5 of 17 questions take no part: 1 marked as unanswerable, "
+            "3 without evidence that was found, 1 without a score under some strategy.",
+        ),
+    ):
+        asked = experiment.model_copy(update={"questions": (*experiment.questions, *more)})
+        assert results.left_out(asked) == reasons
 
 
 def test_recall_is_drawn_over_what_the_conclusion_rests_on(open_page: Open, experiment: Experiment) -> None:
