@@ -231,6 +231,7 @@ function tell(state) {
 // Scrolls the pane alone; scrollIntoView would move the page under the reader as well.
 function show(state, element) {
   const { pane } = state;
+  cancelAnimationFrame(state.staying);
   // Blocks out of view have an estimated height: later passes land on the real place.
   for (let pass = 0; pass < 3; pass += 1) {
     const top = element.getBoundingClientRect().top - pane.getBoundingClientRect().top;
@@ -239,26 +240,69 @@ function show(state, element) {
   }
 }
 
+// The box of the line on which a character of a part of a filled block stands.
+function lineOf(block, number, offset) {
+  const node = block.element.children[number].firstChild, range = new Range();
+  range.setStart(node, 0);
+  range.setEnd(node, offset - block.parts[number][1] + 1);
+  return [...range.getClientRects()].at(-1) ?? block.element.children[number].getBoundingClientRect();
+}
+
+// The first character of the line at the top of the pane, and as a fraction how far that line is out of view. Two panes may break the
+// same text into other lines, so nothing coarser brings them to the same place.
 function topOffset(state) {
   if (!state.blocks?.length) return 0;
   const { pane } = state;
   const block = state.blocks[blockAtHeight(state, pane.scrollTop)];
-  const box = block.element.getBoundingClientRect();
-  const inside = Math.max(0, (pane.getBoundingClientRect().top - box.top) / Math.max(1, box.height));
-  return block.offset + Math.min(1, inside) * block.length;
+  fill(state, block);
+  const top = pane.getBoundingClientRect().top;
+  const number = [...block.element.children].findIndex((part) => part.getBoundingClientRect().bottom > top + 1);
+  if (number < 0) return block.offset + block.length;
+  const [, from, to] = block.parts[number];
+  let low = from, high = to - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (lineOf(block, number, middle).bottom > top + 1) high = middle;
+    else low = middle + 1;
+  }
+  const line = lineOf(block, number, low);
+  return low + Math.min(0.99, Math.max(0, (top - line.top) / Math.max(1, line.height)));
 }
 
 function scrollToOffset(state, offset) {
   if (!state.blocks?.length) return;
   const { pane } = state;
-  const block = blockOf(state, offset);
+  const whole = Math.floor(offset), block = blockOf(state, whole);
   fill(state, block);
-  const inside = (offset - block.offset) / Math.max(1, block.length);
+  const number = block.parts.findIndex(([, , to]) => to > whole);
   for (let pass = 0; pass < 2; pass += 1) {
-    const box = block.element.getBoundingClientRect();
-    pane.scrollTop += box.top - pane.getBoundingClientRect().top + inside * box.height;
+    const line = number < 0 ? block.element.getBoundingClientRect() : lineOf(block, number, whole);
+    const goal = number < 0 ? line.bottom : line.top + (offset - whole) * line.height;
+    pane.scrollTop += goal - pane.getBoundingClientRect().top;
     fillInView(state);
   }
+}
+
+// Goes to an offset without leading the other panes there.
+function goAlone(state, offset) {
+  const before = state.pane.scrollTop;
+  state.following = true;
+  scrollToOffset(state, offset);
+  if (state.pane.scrollTop === before) state.following = false;
+}
+
+// Goes to an offset and stays there while the blocks around it get their real heights, frame by frame, unless the reader scrolls.
+function stayAt(state, offset, frames = 30) {
+  cancelAnimationFrame(state.staying);
+  goAlone(state, offset);
+  if (frames > 0) state.staying = requestAnimationFrame(() => stayAt(state, offset, frames - 1));
+}
+
+// Where the pane was, or, for one that is new, where those it scrolls with are.
+function placeToKeep(state, peers) {
+  if (state.signature !== undefined) return topOffset(state);
+  const peer = [...peers].find((each) => each !== state && each.pane.isConnected && each.blocks?.length);
+  return peer ? topOffset(peer) : 0;
 }
 
 // Whether a selection is the echo of a choice made here. While a newer choice is on its way, an older echo must not undo it.
@@ -283,16 +327,16 @@ function choose(state, chunk, reveal, wait) {
   state.timer = setTimeout(send, wait);
 }
 
-function update(state, data) {
+function update(state, data, peers) {
   const source = shared.sources.get(data.text), cuts = shared.sources.get(data.cuts);
   if (!source || !cuts) return;
   shared.waiting.delete(state.wake);
   const signature = `${data.text} ${data.cuts}`;
   if (state.signature !== signature) {
-    const place = state.signature === undefined ? 0 : topOffset(state);
+    const place = placeToKeep(state, peers);
     Object.assign(state, { signature, text: text(source), cuts, chosen: null, sent: [] });
     draw(state);
-    if (place) scrollToOffset(state, place);
+    if (place) stayAt(state, place);
     tell(state);
   }
   const echoed = heard(state, data.selected);
@@ -324,10 +368,7 @@ function follow(state, group) {
       const offset = topOffset(state);
       for (const peer of peers) {
         if (peer === state || !peer.pane.isConnected) continue;
-        const before = peer.pane.scrollTop;
-        peer.following = true;
-        scrollToOffset(peer, offset);
-        if (peer.pane.scrollTop === before) peer.following = false;
+        goAlone(peer, offset);
       }
     });
   };
@@ -343,6 +384,7 @@ export default function (component) {
   const state = pane.__state ?? (pane.__state = { pane, bar, chosen: null, sent: [], reach: [] });
   state.send = (chunk) => setStateValue("chosen", chunk);
   const peers = follow(state, data.group);
+  pane.onwheel = pane.onpointerdown = () => cancelAnimationFrame(state.staying);
 
   pane.onclick = (event) => {
     const segment = event.target.closest(".covered");
@@ -374,9 +416,9 @@ export default function (component) {
   };
 
   shared.waiting.delete(state.wake);
-  state.wake = () => update(state, data);
+  state.wake = () => update(state, data, peers);
   shared.waiting.add(state.wake);
-  update(state, data);
+  update(state, data, peers);
   // A choice that is about to be sent outlives this draw: the next one has the same pane.
   return () => {
     peers.delete(state);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -60,6 +61,7 @@ def test_from_upload_to_a_shared_link(visit: Visit, app: App) -> None:
     settled(page)
     hostile_text_is_inert_and_complete(page)
     panes_scroll_together(page)
+    another_strategy_stands_where_the_others_do(page)
     next_difference_by_its_key(page)
     chunks_are_downloaded(page)
     base = link(page).split("&strategies")[0]
@@ -106,6 +108,49 @@ def panes_scroll_together(page: Page) -> None:
     panes(page).first.evaluate("pane => { pane.scrollTop = 3000; }")
     second = panes(page).nth(1).element_handle()
     page.wait_for_function("pane => pane.scrollTop > 1500", arg=second)
+
+
+TOP = """pane => {
+  const top = pane.getBoundingClientRect().top, range = document.createRange();
+  const texts = document.createTreeWalker(pane, NodeFilter.SHOW_TEXT);
+  const isBelow = (node, end) => {
+    range.setStart(node, 0);
+    range.setEnd(node, end);
+    return range.getBoundingClientRect().bottom > top + 1;
+  };
+  for (let before = 0; texts.nextNode();) {
+    const node = texts.currentNode;
+    if (isBelow(node, node.length)) {
+      let first = 0, last = node.length - 1;
+      while (first < last) {
+        const middle = (first + last) >> 1;
+        if (isBelow(node, middle + 1)) last = middle;
+        else first = middle + 1;
+      }
+      return before + first;
+    }
+    before += node.length;
+  }
+}"""
+"""The first character of the line at the top of a pane, in UTF-16 units."""
+
+
+def another_strategy_stands_where_the_others_do(page: Page) -> None:
+    first, second = panes(page).nth(0), panes(page).nth(1)
+    first.evaluate("pane => { pane.scrollTop = 5000; }")
+    place = page.wait_for_function(
+        f"pane => {{ const at = ({TOP})(pane); return at > 9000 && at; }}", arg=second.element_handle()
+    )
+    for title, name in (("Fixed size", "fixed_size"), ("Sentence", "sentence")):
+        page.get_by_role("combobox", name="Strategy").nth(1).click()
+        page.get_by_role("option", name=title, exact=True).click()
+        page.wait_for_url(re.compile(f"strategies=recursive%3B{name}"))
+        expect(segment(page, 1, 0)).to_be_attached()
+        settled(page)
+        filled(page, second, len(TEXT.encode("utf-16-le")) // 2)
+        # A line more or less: a pane with numbers before its chunks breaks lines elsewhere.
+        assert abs(second.evaluate(TOP) - first.evaluate(TOP)) < 150
+        assert abs(second.evaluate(TOP) - place.json_value()) < 150
 
 
 def next_difference_by_its_key(page: Page) -> None:
