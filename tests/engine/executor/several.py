@@ -94,3 +94,14 @@ def vectors(workbench: Workbench) -> dict[str, list[float]]:
             if start is None:
                 break
     return found
+
+
+def differences(first: Any, second: Any, place: str = "") -> list[str]:
+    """Where two JSON values differ, and how: a failed comparison of whole records would tell nothing."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        names = dict.fromkeys((*first, *second))
+        return [each for name in names for each in differences(first.get(name), second.get(name), f"{place}.{name}")]
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple) and len(first) == len(second):
+        pairs = enumerate(zip(first, second, strict=True))
+        return [each for number, pair in pairs for each in differences(*pair, f"{place}[{number}]")]
+    return [] if first == second else [f"{place}: {first!r:.200} | {second!r:.200}"]
