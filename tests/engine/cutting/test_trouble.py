@@ -102,7 +102,7 @@ def test_a_process_that_starts_while_the_pool_is_closed_ends_with_its_request(tm
 
 
 def test_whoever_waits_for_a_process_while_all_are_ended_starts_none(
-    tmp_path: Path, manual: Source, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, manual: Source, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_work = tmp_path / "at-work"
     program = (
@@ -120,7 +120,7 @@ def test_whoever_waits_for_a_process_while_all_are_ended_starts_none(
         waiting.append("")
         return take(*suits)
 
-    pool.process = process  # type: ignore[method-assign]
+    monkeypatch.setattr(pool, "process", process)
     with ThreadPoolExecutor(2) as threads:
         cutting = [threads.submit(beside.cut, manual, SPEC, Models()) for _ in range(2)]
         wait_until(lambda: len(waiting) == 2 and at_work.exists() and at_work.read_text() != "")
